@@ -21,6 +21,12 @@ typedef struct msc_context msc_context;
 typedef struct msc_arena msc_arena;
 typedef struct msc_op msc_op;
 
+/* ---- characters ---- */
+
+/* Of the alphabet that names of the IR are made of, whatever the locale. */
+static inline bool msc_is_digit(char c) { return c >= '0' && c <= '9'; }
+static inline bool msc_is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
 /* ---- locations and diagnostics ---- */
 
 typedef struct msc_loc {

@@ -130,6 +130,12 @@ void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
 void msc_replace_uses(msc_value *old, msc_value *new_value);
 static inline bool msc_is_return(const msc_op *op) { return op->kind == OP_return; }
 static inline bool msc_is_constant_op(const msc_op *op) { return op->kind == OP_constant; }
+/* The elements of a constant, a dense value; NULL: v is none. */
+static inline const msc_attr_value *msc_constant_elements(const msc_value *v) {
+  return v->def && msc_is_constant_op(v->def) ? msc_op_attr(v->def, "value") : NULL;
+}
+/* What messages call an op: its name, or its kind. */
+static inline const char *msc_op_title(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
 bool msc_has_uses(const msc_value *v);
 bool msc_has_one_use(const msc_value *v);
 /* The op that is the only user of v, if it is of this kind; else NULL. */

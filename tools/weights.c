@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/data.h"
 #include "tools/cli.h"
 
 /* ---- reading beside a model ---- */
@@ -40,6 +41,7 @@ static int open_below(const char *folder, const char *path, const char **why) {
   return -1;
 }
 
+/* Returns NULL, or what is wrong, to follow the file's name. */
 static const char *read_range(cli *c, int fd, uint64_t offset, uint64_t bytes, const void **out_data) {
   struct stat s;
   if (fstat(fd, &s) || !S_ISREG(s.st_mode)) return "is no file";
@@ -84,7 +86,7 @@ void cli_read_beside(cli *c, msc_model_bytes *model) {
 
 /* ---- writing weights ---- */
 
-/* As JSON says it: quotes and control characters escaped. */
+/* Writes text as a JSON string: quotes, backslashes and control characters escaped. */
 static void put_text(FILE *out, const char *text) {
   fputc('"', out);
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
@@ -96,8 +98,6 @@ static void put_text(FILE *out, const char *text) {
 }
 
 static char *header_of(const msc_weights *w, size_t *out_bytes) {
-  static const char *const types[MSC_NUM_DTYPES] = {"F32", "F16", "BF16", "F64", "BOOL", "I8", "I16",
-                                                    "I32", "I64", "U8",   "U16", "U32",  "U64"};
   char *text = NULL;
   uint64_t at = 0;
   FILE *out = open_memstream(&text, out_bytes);
@@ -108,7 +108,7 @@ static char *header_of(const msc_weights *w, size_t *out_bytes) {
     uint64_t end = at + (uint64_t)msc_type_bytes(t);
     fputs(i ? "," : "", out);
     put_text(out, w->item[i].name);
-    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", types[t->dtype]);
+    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", mscrt_safetensors_dtype((mscrt_dtype)t->dtype));
     for (int d = 0; d < t->rank; d++) fprintf(out, "%s%" PRId64, d ? "," : "", t->dim[d]);
     fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, end);
     at = end;

@@ -235,7 +235,7 @@ static void put_call_fields(flatbuf_builder *b, const msc_plan *p, const msc_fun
     plan_call_put_grain(b, c->launch->grain);
     if (c->launch->num_starts) put_starts(b, p, f, c->launch);
   }
-  plan_call_put_name(b, c->op->name ? c->op->name : msc_kind_name(c->op->kind));
+  plan_call_put_name(b, msc_op_title(c->op));
   plan_call_put_loc(b, loc_text(p, c->op));
   plan_call_put_bytes(b, c->bytes);
   plan_call_put_flops(b, c->flops);

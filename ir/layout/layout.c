@@ -245,16 +245,12 @@ static bool unexpected(scanner *s, const char *wanted) {
   return fail(s, s->code, "expected %s at character %zu, not '%.12s'", wanted, (size_t)(s->at - s->text) + 1, s->at);
 }
 
-static bool is_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-}
-
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_name(char c) { return msc_is_letter(c) || msc_is_digit(c) || c == '-' || c == '.'; }
 
 static bool scan_name(scanner *s, const char **out_name, size_t *out_len) {
   char c = peek_char(s);
   size_t n = 0;
-  if (is_name(c) && !is_digit(c))
+  if (is_name(c) && !msc_is_digit(c))
     while (is_name(s->at[n])) n++;
   if (!n) return unexpected(s, "an axis name");
   *out_name = s->at;
@@ -266,8 +262,8 @@ static bool scan_name(scanner *s, const char **out_name, size_t *out_len) {
 static bool scan_count(scanner *s, int64_t max, int64_t *out_v) {
   int64_t v = 0;
   const char *start = (peek_char(s), s->at);
-  if (!is_digit(*start)) return unexpected(s, "a number");
-  for (; is_digit(*s->at); s->at++)
+  if (!msc_is_digit(*start)) return unexpected(s, "a number");
+  for (; msc_is_digit(*s->at); s->at++)
     if (v <= max) v = v * 10 + (*s->at - '0');
   if (v < 1 || v > max)
     return fail(s, s->code, "%.*s is not between 1 and %" PRId64, (int)(s->at - start < 30 ? s->at - start : 30), start,
@@ -336,7 +332,7 @@ static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
 
 /* A size of 0 is an empty part. */
 static bool scan_size(scanner *s, int64_t *out_size) {
-  if (peek_char(s) == '0' && !is_digit(s->at[1])) {
+  if (peek_char(s) == '0' && !msc_is_digit(s->at[1])) {
     s->at++;
     *out_size = 0;
     return true;

@@ -110,10 +110,6 @@ bool hlo_has_word(const hlo_op *op, const char *word) {
 }
 
 /* The elements of a constant operand; NULL: it is none. */
-static const msc_attr_value *constant_elements(const msc_value *v) {
-  return v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
-}
-
 /* What v is made of, by repeating and reshaping alone. */
 static const msc_value *source_of(const msc_value *v) {
   while (v->def && (v->def->kind == OP_broadcast_to || v->def->kind == OP_reshape)) v = v->def->in[0].value;
@@ -126,7 +122,7 @@ bool hlo_counts(const msc_value *v) {
 }
 
 bool hlo_splat(const msc_value *v, double *out) {
-  const msc_attr_value *c = constant_elements(source_of(v));
+  const msc_attr_value *c = msc_constant_elements(source_of(v));
   if (!c || c->kind != MSC_ATTR_DENSE) return false;
   msc_tensor t = {.type = c->dense.type, .data = (void *)(uintptr_t)c->dense.data};
   *out = msc_tensor_get(&t, 0);
@@ -280,7 +276,7 @@ static bool run_loop(hlo_reader *r, const scope *s, hlo_node *n) {
 
 static bool are_numbers(const hlo_node *n) {
   for (size_t i = 0; i < n->op->num_in; i++)
-    if (n->in[i]->type->rank || !constant_elements(n->in[i])) return false;
+    if (n->in[i]->type->rank || !msc_constant_elements(n->in[i])) return false;
   return n->op->num_in > 0 && n->op->num_out == 1 && n->op->out_type[0]->rank == 0;
 }
 
@@ -296,7 +292,7 @@ static bool fold_numbers(hlo_reader *r, hlo_node *n, const hlo_row *row) {
   inner.in = msc_new_array(r->scratch, msc_value *, n->op->num_in);
   inner.out = &result;
   for (size_t i = 0; i < n->op->num_in; i++) {
-    const msc_attr_value *c = constant_elements(n->in[i]);
+    const msc_attr_value *c = msc_constant_elements(n->in[i]);
     inner.in[i] = constant_of(&b, c->dense.type, c->dense.data);
   }
   bool ok = (row->build ? row->build(&inner) : hlo_set(&inner, msc_build(&b, row->kind, n->op->num_in, inner.in))) &&

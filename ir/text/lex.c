@@ -4,10 +4,8 @@
 #include "ir/text/text.h"
 
 /* The C library's classes depend on the locale. */
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-static bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '$' || c == '.'; }
+static bool is_hex(char c) { return msc_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+static bool is_word(char c) { return msc_is_letter(c) || msc_is_digit(c) || c == '$' || c == '.'; }
 static bool is_suffix(char c) { return is_word(c) || c == '-'; } /* of %x, ^bb0, #1 */
 
 msc_lexer msc_lexer_of(const char *text, size_t bytes) {
@@ -58,15 +56,15 @@ static int lex_number(msc_lexer *x) {
     skip_while(x, is_hex);
     return MSC_TOK_INT;
   }
-  skip_while(x, is_digit);
+  skip_while(x, msc_is_digit);
   if (peek(x, 0) != '.') return MSC_TOK_INT;
   x->p++;
-  skip_while(x, is_digit);
+  skip_while(x, msc_is_digit);
   char e = peek(x, 0), sign = peek(x, 1);
   bool has_sign = sign == '+' || sign == '-';
-  if ((e == 'e' || e == 'E') && is_digit(peek(x, 1 + has_sign))) {
+  if ((e == 'e' || e == 'E') && msc_is_digit(peek(x, 1 + has_sign))) {
     x->p += 1 + has_sign;
-    skip_while(x, is_digit);
+    skip_while(x, msc_is_digit);
   }
   return MSC_TOK_FLOAT;
 }
@@ -99,8 +97,8 @@ static int lex_sigil(msc_lexer *x, int kind, const char *why) {
 
 static int lex(msc_lexer *x) {
   char c = *x->p;
-  if (is_letter(c)) return skip_while(x, is_word), MSC_TOK_WORD;
-  if (is_digit(c) || (c == '-' && is_digit(peek(x, 1)))) return lex_number(x);
+  if (msc_is_letter(c)) return skip_while(x, is_word), MSC_TOK_WORD;
+  if (msc_is_digit(c) || (c == '-' && msc_is_digit(peek(x, 1)))) return lex_number(x);
   switch (c) {
     case '"': return lex_string(x);
     case '%': return lex_sigil(x, MSC_TOK_VALUE, "a value's name must follow %");
@@ -203,7 +201,7 @@ const char *msc_token_text(const msc_parser *p, msc_token t) {
   return msc_arena_printf(p->scratch, "'%s%s'", out, t.num > SHOWN ? "..." : "");
 }
 
-static unsigned hex_value(char c) { return is_digit(c) ? (unsigned)(c - '0') : ((unsigned)c & 31) + 9; }
+static unsigned hex_value(char c) { return msc_is_digit(c) ? (unsigned)(c - '0') : ((unsigned)c & 31) + 9; }
 
 const char *msc_token_string(const msc_parser *p, msc_token t) {
   const char *s = t.at + 1, *end = t.at + t.num - 1;

@@ -1,19 +1,14 @@
 /* print_attr.c: attribute values and types to IR text. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "ir/text/text.h"
 
 /* ---- bytes ---- */
 
 void msc_text_write(void *user, const char *data, size_t bytes) {
   msc_text *t = user;
-  if (t->room - t->num <= bytes) {
-    size_t room = t->room * 2 > t->num + bytes + 1 ? t->room * 2 : t->num + bytes + 1;
-    char *grown = msc_arena_alloc(t->arena, room);
-    if (t->num) memcpy(grown, t->text, t->num);
-    t->text = grown;
-    t->room = room;
-  }
+  msc_reserve(t->arena, t->text, t->room, t->num + bytes + 1);
   if (bytes) memcpy(t->text + t->num, data, bytes);
   t->num += bytes;
 }
@@ -177,11 +172,9 @@ static void put_value(msc_printer *w, const msc_attr_value *v, bool in_list) {
   }
 }
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
 static bool is_bare(const char *name) {
-  if (!is_letter(*name)) return false;
-  while (is_letter(*name) || (*name >= '0' && *name <= '9') || *name == '$' || *name == '.') name++;
+  if (!msc_is_letter(*name)) return false;
+  while (msc_is_letter(*name) || msc_is_digit(*name) || *name == '$' || *name == '.') name++;
   return !*name;
 }
 

@@ -24,11 +24,6 @@ static const msc_op *def_of_kind(const msc_value *v, msc_op_kind kind) {
 
 /* ---- constants ---- */
 
-static const msc_attr_value *constant_elements(const msc_value *v) {
-  const msc_op *op = def_of_kind(v, OP_constant);
-  return op ? msc_op_attr(op, "value") : NULL;
-}
-
 /* ---- ops that return one of their operands ---- */
 
 static bool all_ints(const msc_op *op, const char *name, int64_t want) {
@@ -243,14 +238,14 @@ static bool is_small_on_constants(const msc_op *op) {
     return false;
   int64_t elems = msc_type_elems(op->out[0].type);
   for (size_t i = 0; i < op->num_in && elems <= MAX_ELEMS; i++) {
-    if (!constant_elements(operand_at(op, i))) return false;
+    if (!msc_constant_elements(operand_at(op, i))) return false;
     if (msc_type_elems(operand_at(op, i)->type) > MAX_ELEMS) return false;
   }
   return elems <= MAX_ELEMS;
 }
 
 static msc_tensor tensor_of_constant(msc_arena *arena, const msc_value *v) {
-  const msc_attr_value *value = constant_elements(v);
+  const msc_attr_value *value = msc_constant_elements(v);
   msc_tensor t = msc_tensor_new(arena, v->type);
   int64_t bytes = msc_type_bytes(v->type);
   for (int64_t at = 0; at < bytes; at += (int64_t)value->dense.bytes)

@@ -43,8 +43,7 @@ static void ignore_strategy(const hybrid *h, msc_op *op) {
   }
   if (any)
     msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc,
-                "the strategy of %s is ignored: parallel_mode is hybrid_parallel",
-                op->name ? op->name : msc_kind_name(op->kind));
+                "the strategy of %s is ignored: parallel_mode is hybrid_parallel", msc_op_title(op));
 }
 
 static bool check_hybrid_func(hybrid *h) {

@@ -85,7 +85,7 @@ static bool check_bytes(const budget *b, const msc_op *op) {
                       : u->value->name   ? u->value->name
                                          : "an argument",
                       text_of_layout(b, u->value->type->layout), text_of_layout(b, wanted_by_use(b, u)),
-                      to->name ? to->name : msc_kind_name(to->kind));
+                      msc_op_title(to));
 }
 
 /* ---- deny_replicate ---- */

@@ -132,8 +132,6 @@ static void note_first_users(laying *y) {
   }
 }
 
-static const char *op_text(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
-
 static bool is_models(const laying *y, const msc_op *op, const bool *is_optimizers) {
   return y->g->op[op->id].group >= 0 && !is_optimizers[op->id] && !op->forward && !(msc_info(op)->flags & MSC_UPDATE);
 }
@@ -151,8 +149,8 @@ static bool report_shared(laying *y, const msc_value *w, const msc_use *first, c
                    *here = wanted_layout(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
   if (here == there) return true;
   msc_op_error(other->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s",
-               w->name ? w->name : "", op_text(first->user), msc_layout_print(y->g->arena, y->g->mesh, there),
-               op_text(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
+               w->name ? w->name : "", msc_op_title(first->user), msc_layout_print(y->g->arena, y->g->mesh, there),
+               msc_op_title(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
   msc_note(y->g->ctx, first->user->loc,
            "the other use is here; set strict_parameter_layout to false to redistribute instead");
   return false;

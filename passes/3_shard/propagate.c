@@ -97,7 +97,7 @@ static void note_conflict(propagation *p, const shard_op *o, const msc_value *va
   v->conflict |= 1u << d;
   p->conflicts++;
   if (p->origins) shard_origins_conflict(p->origins, o, value, d, own, (shard_digit_list){v->num[d], v->atom[d]});
-  const char *here = o->op->name ? o->op->name : msc_kind_name(o->op->kind);
+  const char *here = msc_op_title(o->op);
   const msc_op *def = value->def;
   msc_remark(p->pass, o->op,
              "conflict: dimension %d of %s reaches %s with other digits than it has there; the search decides", d,

@@ -228,7 +228,7 @@ static void apply_default(annotating *an) {
   const msc_op *op = first->leader;
   msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc,
               "%s: its batch of %" PRId64 " cannot be cut among %" PRId64 " ranks, every one computes all of it%s",
-              op->name ? op->name : msc_kind_name(op->kind), size, an->devices,
+              msc_op_title(op), size, an->devices,
               num > 1 ? msc_arena_printf(an->g.arena, "; so it is with %" PRId64 " more", num - 1) : "");
 }
 
@@ -295,7 +295,7 @@ static void ignore_strategies(annotating *an, const char *mode) {
     }
     if (any)
       msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s",
-                  op->name ? op->name : msc_kind_name(op->kind), mode);
+                  msc_op_title(op), mode);
   }
 }
 

@@ -50,8 +50,6 @@ static void mark_forward_ops(staging *s) {
 
 /* ---- stages that the user gave ---- */
 
-static const char *op_display_name(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
-
 static bool read_user_stages(staging *s, bool *out_any) {
   bool ok = true;
   for (size_t k = 0; k < s->num_ops; k++) {
@@ -60,7 +58,7 @@ static bool read_user_stages(staging *s, bool *out_any) {
     if (!given || given->kind != MSC_ATTR_INT || !s->is_forward[k]) continue;
     if (given->i < 0 || given->i >= s->num_virtual)
       ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage %" PRId64 " of %s: there are stages 0..%d", given->i,
-                        op_display_name(s->op[k]), s->num_virtual - 1);
+                        msc_op_title(s->op[k]), s->num_virtual - 1);
     s->stage[k] = (int)given->i;
     *out_any = true;
   }
@@ -100,7 +98,7 @@ static bool take_stages_of_operands(staging *s) {
     if (last <= s->stage[k]) continue;
     ok =
         msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage: %s is in stage %d, but takes what %s makes in stage %d",
-                     op_display_name(s->op[k]), s->stage[k], op_display_name(before), last);
+                     msc_op_title(s->op[k]), s->stage[k], msc_op_title(before), last);
   }
   return ok;
 }

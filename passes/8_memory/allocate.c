@@ -73,8 +73,7 @@ static void find_lifetimes(allocating *z) {
   }
 }
 
-static bool is_scratch_value(const allocating *z, const msc_value *v) {
-  (void)z;
+static bool is_scratch_value(const msc_value *v) {
   return v->def && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && v->def->kind != OP_stash;
 }
 
@@ -94,8 +93,7 @@ static void share_reduced_operands(allocating *z, msc_op *op, uint32_t *operands
   for (size_t i = 0; i < op->num_in; i++) operands[place_root(z, op->in[i].value)]++;
   for (size_t i = 0; i < op->num_in; i++) {
     uint32_t r = place_root(z, op->in[i].value), y = op->out[i].id;
-    if (operands[r] != 1 || place_root(z, &op->out[i]) != y || !is_scratch_value(z, z->value[r]) ||
-        z->read[r] != op->id)
+    if (operands[r] != 1 || place_root(z, &op->out[i]) != y || !is_scratch_value(z->value[r]) || z->read[r] != op->id)
       continue;
     if (z->last[r] < z->last[y]) z->last[r] = z->last[y];
     z->read[r] = z->read[y];
@@ -114,7 +112,7 @@ static bool covers_whole_place(const msc_value *root, const msc_value *v) {
 static void share_added_operand(allocating *z, msc_op *gemm) {
   const msc_value *added = msc_gemm_operand(gemm, MSC_GEMM_ADD);
   uint32_t y = gemm->out[0].id, r = added ? place_root(z, added) : 0, operands = 0;
-  if (!added || place_root(z, &gemm->out[0]) != y || !is_scratch_value(z, z->value[r]) || z->last[r] != gemm->id ||
+  if (!added || place_root(z, &gemm->out[0]) != y || !is_scratch_value(z->value[r]) || z->last[r] != gemm->id ||
       z->busy[r] >= gemm->id || !covers_whole_place(z->value[r], added))
     return;
   for (size_t i = 0; i < gemm->num_in; i++) operands += place_root(z, gemm->in[i].value) == r;
@@ -136,7 +134,7 @@ static void share_dying_operands(allocating *z) {
       for (size_t i = 0; i < op->num_in; i++) {
         msc_value *v = op->in[i].value;
         uint32_t r = place_root(z, v);
-        if (taken[i] || !is_scratch_value(z, z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id) continue;
+        if (taken[i] || !is_scratch_value(z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id) continue;
         if (msc_memory_of(v).shift || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
         if (!msc_may_overwrite(z->nester, op, i, o) || read_by_tiles(z, op, r)) continue;
         bool twice = false; /* another operand lies in the same place */
@@ -182,7 +180,7 @@ static void share_tied_arguments(allocating *z) {
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     const msc_value *old = arg < 0 ? NULL : z->f->body->args[arg], *made = z->value[place_root(z, ret->in[i].value)];
-    if (!old || !is_scratch_value(z, made) || !covers_whole_place(made, ret->in[i].value) ||
+    if (!old || !is_scratch_value(made) || !covers_whole_place(made, ret->in[i].value) ||
         z->first[made->id] != made->def->id)
       continue;
     if (may_overwrite_argument(z, old->id, made->def, made->index)) z->root[made->id] = old->id;
@@ -195,7 +193,7 @@ static void keep_results_apart(allocating *z) {
   if (!msc_config_bool(z->pass->config, MSC_KEY_own_outputs)) return;
   for (size_t i = 0; i < ret->num_in; i++) {
     uint32_t r = place_root(z, ret->in[i].value);
-    if (is_scratch_value(z, z->value[r])) z->first[r] = 0, z->last[r] = ret->id;
+    if (is_scratch_value(z->value[r])) z->first[r] = 0, z->last[r] = ret->id;
   }
 }
 
@@ -211,7 +209,7 @@ static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_
     size_t n = 0;
     for (size_t i = 0; member && i < op->num_out; i++) {
       uint32_t r = place_root(z, &op->out[i]);
-      if (grouped[r] || !is_scratch_value(z, z->value[r])) continue;
+      if (grouped[r] || !is_scratch_value(z->value[r])) continue;
       grouped[r] = true;
       member[n++] = number[r];
       buffer[number[r]].bytes = msc_round_to_lines(buffer[number[r]].bytes);
@@ -228,7 +226,7 @@ static msc_offsets_result place_scratch_values(allocating *z, uint64_t capacity)
            *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   msc_offsets_group *group = msc_new_array(z->pass->scratch, msc_offsets_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
-    if (z->root[i] != i || !z->value[i] || !is_scratch_value(z, z->value[i])) continue;
+    if (z->root[i] != i || !z->value[i] || !is_scratch_value(z->value[i])) continue;
     buffer[num] = (msc_buffer){z->first[i], z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
     number[i] = (uint32_t)num;
     of[num++] = (uint32_t)i;

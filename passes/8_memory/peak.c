@@ -106,4 +106,4 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   return p;
 }
 
-const char *msc_peak_name(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
+const char *msc_peak_name(const msc_op *op) { return msc_op_title(op); }

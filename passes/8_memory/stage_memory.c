@@ -3,31 +3,22 @@
  * Bytes are counted as codegen places them: every value starts a cache line, and values of one name are counted once
  * per stage. */
 #include "passes/8_memory/stage_costs.h"
+#include "ir/table.h"
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/offsets/offsets.h"
 
 #include <stdlib.h>
 
-enum { DEPTH = 4 /* the most messages that a mailbox usually holds */ };
+enum { USUAL_MAILBOX_DEPTH = 4 /* the most messages that a mailbox usually holds */ };
 
 /* ---- names ---- */
 
-static int compare_addresses(const void *a, const void *b) {
-  uintptr_t x = (uintptr_t) * (const char *const *)a, y = (uintptr_t) * (const char *const *)b;
-  return (x > y) - (x < y);
-}
-
-typedef struct {
-  const char **name; /* seen so far, sorted */
-  size_t num;
-} names;
+typedef MSC_TABLE(const char *) names; /* seen so far */
 
 static bool add_if_new(names *n, const char *name) {
-  if (bsearch(&name, n->name, n->num, sizeof name, compare_addresses)) return false;
-  size_t at = n->num++;
-  for (; at && compare_addresses(&n->name[at - 1], &name) > 0; at--) n->name[at] = n->name[at - 1];
-  n->name[at] = name;
-  return true;
+  uint32_t before = msc_table_num(n);
+  msc_table_at(n, &name);
+  return msc_table_num(n) > before;
 }
 
 static const char *argument_name(const msc_func *f, size_t i) {
@@ -39,25 +30,26 @@ static const char *argument_name(const msc_func *f, size_t i) {
 
 /* The bytes that a section carries in slots of one class. F has an argument for everything that it makes for B and
  * W, B for everything that it makes for W. */
-int64_t msc_carried_bytes(const msc_module *m, msc_slot_class class, int64_t stage, int64_t chunk) {
-  const msc_func *f = msc_find_section(m, "train", class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
+int64_t msc_carried_bytes(const msc_module *m, msc_slot_class slot_class, int64_t stage, int64_t chunk) {
+  const msc_func *f =
+      msc_find_section(m, "train", slot_class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED &&
-        msc_slot_class_of(msc_arg_attr(f, i, MSC_FACT(msc_class))->s) == class)
+        msc_slot_class_of(msc_arg_attr(f, i, MSC_FACT(msc_class))->s) == slot_class)
       bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
 
 static int64_t slot_bytes(const msc_module *m, const msc_pipeline_shape *shape, const msc_stage_list *l, int stage) {
   int64_t bytes = 0;
-  for (int class = 0; class < MSC_NUM_SLOTS; class++) {
+  for (int slot_class = 0; slot_class < MSC_NUM_SLOTS; slot_class++) {
     int64_t most = 0;
     for (int c = 0; c < shape->chunks; c++) {
-      int64_t one = msc_carried_bytes(m, (msc_slot_class)class, stage, c);
+      int64_t one = msc_carried_bytes(m, (msc_slot_class)slot_class, stage, c);
       if (one > most) most = one;
     }
-    bytes += most * l->num_slots[class];
+    bytes += most * l->num_slots[slot_class];
   }
   return bytes;
 }
@@ -97,7 +89,7 @@ static int64_t batch_bytes(msc_arena *scratch, const msc_module *m) {
   size_t num = 0;
   int64_t bytes = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
-  names seen = {msc_new_array(scratch, const char *, num + 1), 0};
+  names seen = {.index.arena = scratch};
   for (const msc_func *f = m->first; f; f = f->next)
     for (size_t i = 0; i < f->body->num_args; i++)
       if (is_input(f, i) && add_if_new(&seen, argument_name(f, i)))
@@ -136,7 +128,8 @@ static int64_t op_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
     if (msc_is_constant_op(op)) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
-    if (op->kind == OP_stage_recv) bytes += DEPTH * msc_round_to_lines(msc_type_bytes(op->out[0].type)) + 2 * MSC_ALIGN;
+    if (op->kind == OP_stage_recv)
+      bytes += USUAL_MAILBOX_DEPTH * msc_round_to_lines(msc_type_bytes(op->out[0].type)) + 2 * MSC_ALIGN;
   }
   return bytes;
 }
@@ -148,7 +141,7 @@ static int64_t fixed_bytes(const msc_pass_ctx *pass, const msc_module *m, int64_
   int64_t bytes = MSC_ALIGN; /* the flag that kernels set when an index is out of range */
   size_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
-  names seen = {msc_new_array(pass->scratch, const char *, num + 1), 0};
+  names seen = {.index.arena = pass->scratch};
   for (const msc_func *f = m->first; f; f = f->next)
     if (stage_of_section(f) == stage) bytes += fixed_argument_bytes(pass, &seen, f) + op_bytes(f);
   return bytes;
@@ -169,9 +162,9 @@ uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f) {
   int64_t room = msc_memory_limit(pass->config, msc_pass_cluster(pass)) -
                  fixed_bytes(pass, m, stage_of_section(f)) -
                  2 * msc_copies_of(pass, m) * batch_bytes(pass->scratch, m);
-  for (int class = 0; class < MSC_NUM_SLOTS && !shape.joined; class ++)
+  for (int slot_class = 0; slot_class < MSC_NUM_SLOTS && !shape.joined; slot_class++)
     for (int c = 0; c < shape.chunks; c++)
-      room -= shape.stages * msc_carried_bytes(m, (msc_slot_class) class, stage_of_section(f), c);
+      room -= shape.stages * msc_carried_bytes(m, (msc_slot_class)slot_class, stage_of_section(f), c);
   return room > 0 ? (uint64_t)room : 0;
 }
 

@@ -35,19 +35,6 @@ static int64_t element_of_line(const item *t, int64_t l) {
   return t->v.makes == MSC_WINDOWS_MAKE_X ? t->v.kernel[1] - 1 - l : l;
 }
 
-/* Transposes a matrix [columns, terms] with rows `step` apart to [terms, width]. */
-static void turn(const item *t, const float *from, float *to, int64_t columns, int64_t terms, int64_t step) {
-  t->r->pack((void *[]){(void *)(uintptr_t)from, to}, 0, 1, (int64_t[]){columns, terms, step}, NULL);
-}
-
-/* Multiplies rows of a by b, into rows of c or added to them. */
-static void multiply(const item *t, const float *a, float *b, float *c, int64_t step_c, int64_t rows, int64_t columns,
-                     int64_t terms, bool add) {
-  void *buffers[5] = {(void *)(uintptr_t)a, b, c, NULL, add ? c : NULL};
-  int64_t dims[9] = {columns, terms, t->v.kernel[1] * t->read, step_c, 1, false, false, add ? step_c : 0, 0};
-  t->r->multiply(buffers, 0, rows, dims, NULL);
-}
-
 /* ---- weights ---- */
 
 static void put_turned_weights(const item *t, int64_t tap, int64_t rows, int64_t row, int64_t channel, int64_t channels,
@@ -62,12 +49,12 @@ static void turn_weights(const item *t, int64_t row, int64_t rows) {
   for (int64_t channel = 0; channel < t->read; channel += width) {
     int64_t channels = mscrt_smaller(width, t->read - channel);
     if (t->v.makes == MSC_WINDOWS_MAKE_X) {
-      turn(t, t->w + (channel * t->made + row) * taps, t->panels, channels, rows * taps, t->made * taps);
+      mscrt_pack_lines(t->r, t->w + (channel * t->made + row) * taps, t->panels, channels, rows * taps, t->made * taps);
       for (int64_t i = 0; i < rows * taps; i++)
         put_turned_weights(t, i % taps, rows, i / taps, channel, channels, t->panels + i * width);
     } else {
       for (int64_t r = 0; r < rows; r++) {
-        turn(t, t->w + ((row + r) * t->read + channel) * taps, t->panels, channels, taps, taps);
+        mscrt_pack_lines(t->r, t->w + ((row + r) * t->read + channel) * taps, t->panels, channels, taps, taps);
         for (int64_t i = 0; i < taps; i++) put_turned_weights(t, i, rows, r, channel, channels, t->panels + i * width);
       }
     }
@@ -91,8 +78,8 @@ static void turn_images(const item *t, const block *b) {
   int64_t width = t->v.width;
   for (int64_t channel = 0, channels; channel < t->read; channel += channels) {
     channels = mscrt_smaller(t->cut.terms, t->read - channel);
-    turn(t, t->from + (b->first * t->read + channel) * t->pixels, t->panels, b->num, channels * t->pixels,
-         t->read * t->pixels);
+    mscrt_pack_lines(t->r, t->from + (b->first * t->read + channel) * t->pixels, t->panels, b->num,
+                     channels * t->pixels, t->read * t->pixels);
     for (int64_t c = 0; c < channels; c++)
       for (int64_t p = 0; p < t->pixels; p++)
         memcpy(t->seen + (p * t->read + channel + c) * b->step, t->panels + (c * t->pixels + p) * width,
@@ -123,7 +110,8 @@ static void make_place(const item *t, const block *b, int64_t place, int64_t row
       num = 1;
       if (!seen) continue;
       while (t->lines && l + num < line && elements_seen(t, b, place, k, l + num)) num++;
-      multiply(t, weights_at(t, k, l, rows), seen, sum, t->places * width, rows, b->num, num * t->read, any);
+      mscrt_multiply_rows(t->r, weights_at(t, k, l, rows), t->v.kernel[1] * t->read, seen, sum, t->places * width, rows,
+                          b->num, num * t->read, any);
       any = true;
     }
   for (int64_t r = 0; r < rows && !any; r++) memset(sum + r * t->places * width, 0, sizeof *sum * (size_t)width);
@@ -165,8 +153,8 @@ static void make_group(const item *t, const block *b, int64_t group, int64_t row
         for (int64_t i = 0; i < places; i++)
           copy_seen_elements(t, b, t->panels + e * t->read * width + i * b->num,
                              elements_seen(t, b, place[i], k, l + e));
-      multiply(t, weights_at(t, k, l, rows), t->panels, sum, b->groups * width, rows, places * b->num, num * t->read,
-               any);
+      mscrt_multiply_rows(t->r, weights_at(t, k, l, rows), t->v.kernel[1] * t->read, t->panels, sum, b->groups * width,
+                          rows, places * b->num, num * t->read, any);
       any = true;
     }
   for (int64_t r = 0; r < rows && !any; r++) memset(sum + r * b->groups * width, 0, sizeof *sum * (size_t)width);
@@ -177,7 +165,7 @@ static void store_places(const item *t, const block *b, int64_t row, int64_t row
   int64_t width = t->v.width, all = rows * t->places;
   for (int64_t e = 0; e < all; e += width) {
     int64_t num = mscrt_smaller(width, all - e);
-    turn(t, t->tile + e * width, t->panels, num, b->num, width);
+    mscrt_pack_lines(t->r, t->tile + e * width, t->panels, num, b->num, width);
     for (int64_t i = 0; i < b->num; i++)
       memcpy(t->to + ((b->first + i) * t->made + row) * t->places + e, t->panels + i * width,
              sizeof *t->to * (size_t)num);

@@ -12,13 +12,6 @@ typedef struct {
   float *seen, *panels, *room, *tile;
 } item;
 
-/* Multiplies rows of a by panels: c = a b. */
-static void multiply(const item *t, const float *a, int64_t step_a, float *panels, float *c, int64_t step_c,
-                     int64_t rows, int64_t columns, int64_t terms) {
-  void *buffers[5] = {(void *)(uintptr_t)a, panels, c, NULL, NULL};
-  t->r->multiply(buffers, 0, rows, (int64_t[]){columns, terms, step_a, step_c, 1, false, false, 0, 0}, NULL);
-}
-
 typedef float four __attribute__((vector_size(16), aligned(4)));
 typedef float sixteen __attribute__((vector_size(64), aligned(4)));
 
@@ -158,8 +151,8 @@ static void convolve(const item *t, const float *x, const float *w, float *y, in
     int64_t channels = mscrt_smaller(u->terms, v->c - channel);
     float *part = channel ? c + rows * windows : c;
     pack_windows(t, x, image, window, windows, channel, channels);
-    multiply(t, w + (row * v->c + channel) * taps, v->c * taps, t->panels, part, u->tile ? windows : of_image, rows,
-             windows, channels * taps);
+    mscrt_multiply_rows(t->r, w + (row * v->c + channel) * taps, v->c * taps, t->panels, part,
+                        u->tile ? windows : of_image, rows, windows, channels * taps, false);
     if (channel) add_floats(c, part, rows * windows);
   }
   if (u->tile) spread_tile(t, y, image, window, windows, row, rows);
@@ -245,8 +238,9 @@ static void add_group(const item *t, const float *x, const float *dy, const grou
     for (int64_t k = 0; k < v->kernel[0]; k++) {
       float *sum = t->tile + (k * v->kernel[1] + l) * u->rows * u->columns;
       if (!share || !k) fill_panel(t, g, k, l);
-      multiply(t, a, u->room ? g->windows : of_image, t->panels + (share ? k * v->dilation[0] * v->y[1] * v->width : 0),
-               first ? sum : more, channels, rows, channels, g->windows);
+      mscrt_multiply_rows(t->r, a, u->room ? g->windows : of_image,
+                          t->panels + (share ? k * v->dilation[0] * v->y[1] * v->width : 0), first ? sum : more,
+                          channels, rows, channels, g->windows, false);
       if (!first) add_floats(sum, more, rows * channels);
     }
 }

@@ -49,18 +49,6 @@ static stretch stretch_at(const item *t, int64_t line, int64_t end, int64_t tile
 
 INLINE lanes *lanes_at(const float *x) { return (lanes *)(uintptr_t)x; }
 
-/* Transposes a matrix [columns, terms] with rows `step` apart to [terms, width]. */
-static void turn(const item *t, const float *from, float *to, int64_t columns, int64_t terms, int64_t step) {
-  t->r->pack((void *[]){(void *)(uintptr_t)from, to}, 0, 1, (int64_t[]){columns, terms, step}, NULL);
-}
-
-static void multiply(const item *t, const float *a, int64_t step_a, float *b, float *c, int64_t step_c, int64_t rows,
-                     int64_t columns, int64_t terms, bool add) {
-  void *buffers[5] = {(void *)(uintptr_t)a, b, c, NULL, add ? c : NULL};
-  int64_t dims[9] = {columns, terms, step_a, step_c, 1, false, false, add ? step_c : 0, 0};
-  t->r->multiply(buffers, 0, rows, dims, NULL);
-}
-
 /* ---- tiles turned: vectors of neighbouring tiles, or of channels ---- */
 
 /* B' d of four lines. */
@@ -135,11 +123,11 @@ INLINE void turn_weights(const item *t, const float *w, int64_t row, int64_t row
   for (int64_t channel = 0, channels; channel < t->read; channel += width) {
     channels = mscrt_smaller(width, t->read - channel);
     if (t->v.makes == MSC_WINDOWS_MAKE_X)
-      turn(t, w + (channel * t->made + row) * TAPS, t->panels, channels, rows * TAPS, t->made * TAPS);
+      mscrt_pack_lines(t->r, w + (channel * t->made + row) * TAPS, t->panels, channels, rows * TAPS, t->made * TAPS);
     for (int64_t r = 0; r < rows; r++) {
       float *taps = t->panels + (t->v.makes == MSC_WINDOWS_MAKE_X ? r * TAPS * width : 0);
       if (t->v.makes == MSC_WINDOWS_MAKE_Y)
-        turn(t, w + ((row + r) * t->read + channel) * TAPS, taps, channels, TAPS, TAPS);
+        mscrt_pack_lines(t->r, w + ((row + r) * t->read + channel) * TAPS, taps, channels, TAPS, TAPS);
       put_weights(t, taps, r, rows, channel, channels);
     }
   }
@@ -232,9 +220,9 @@ INLINE void convolve(const item *t, const float *from, const float *w, float *to
     int64_t stop = mscrt_smaller(line + u->lines, end), tiles = (stop - line) * t->in_line;
     turn_block(t, from, line, stop, tiles);
     for (int64_t e = 0; e < ELEMS; e++)
-      multiply(t, t->room + e * msc_winograd_rows(rows, weights), weights,
-               t->panels + e * msc_winograd_panels(&t->v, u->columns), t->tile + e * msc_winograd_rows(rows, step),
-               step, rows, tiles, t->read, false);
+      mscrt_multiply_rows(t->r, t->room + e * msc_winograd_rows(rows, weights), weights,
+                          t->panels + e * msc_winograd_panels(&t->v, u->columns),
+                          t->tile + e * msc_winograd_rows(rows, step), step, rows, tiles, t->read, false);
     store_block(t, to, line, stop, row, rows);
   }
 }
@@ -249,8 +237,8 @@ INLINE void turn_channels(const item *t, const float *x, const stretch *s, int64
   memset(nothing, 0, sizeof *nothing * (size_t)width);
   if (first < 0) first = 0;
   if (end > first)
-    turn(t, x + (s->image * t->read + channel) * size + first * t->from[1], pixels, channels,
-         (end - first) * t->from[1], size);
+    mscrt_pack_lines(t->r, x + (s->image * t->read + channel) * size + first * t->from[1], pixels, channels,
+                     (end - first) * t->from[1], size);
   for (int64_t i = 0; i < s->lines * t->in_line; i++) {
     const float *pixel[ELEMS];
     for (int e = 0; e < ELEMS; e++) {
@@ -339,8 +327,8 @@ INLINE void differentiate_weights(const item *t, const float *x, const float *dy
       at += s.lines, tile += s.lines * t->in_line;
     }
     for (int64_t e = 0; e < ELEMS; e++)
-      multiply(t, t->room + e * step, ELEMS * step, t->panels + e * (u->columns * width + 16),
-               sum + e * msc_winograd_rows(rows, width), width, rows, channels, tiles, line > 0);
+      mscrt_multiply_rows(t->r, t->room + e * step, ELEMS * step, t->panels + e * (u->columns * width + 16),
+                          sum + e * msc_winograd_rows(rows, width), width, rows, channels, tiles, line > 0);
   }
   store_gradient(t, sum, dw, row, rows, channel, channels);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/table.h"
 #include "tools/cli.h"
 
 typedef struct {
@@ -51,12 +52,7 @@ static bool add_operation(merging *m, int rank, const json_t *o, int64_t epoch_n
   json_t *ranks = json_object_get(o, "ranks");
   if (!json_is_object(o) || !json_is_integer(json_object_get(o, "begin_ns"))) return false;
   if (!json_is_array(ranks)) return true; /* a message: its two ends need not be recorded */
-  if (m->num == m->room) {
-    size_t room = 2 * m->room + 1024;
-    operation *more = msc_new_array(a, operation, room);
-    if (m->num) memcpy(more, m->op, m->num * sizeof *more);
-    m->op = more, m->room = room;
-  }
+  msc_reserve(a, m->op, m->room, m->num + 1);
   operation *p = &m->op[m->num++];
   *p = (operation){.rank = rank,
                    .num = (int)json_array_size(ranks),

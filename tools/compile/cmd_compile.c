@@ -260,12 +260,11 @@ static void print_decisions(const msc_plan *p) {
     fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
 }
 
-static void print_compile_text(const compiling *k, const msc_compiled *made, double ms) {
+static void print_compile_text(const msc_compiled *made, double ms) {
   const msc_plan *p = made->plan;
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
-  (void)k;
   print_decisions(p);
   for (size_t i = 0; i < num; i++)
     fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", transfer_name(kind[i].verb), kind[i].axes,
@@ -410,7 +409,7 @@ static int run_compile(cli *c) {
   if (code != CLI_OK) return code;
   if (cli_flag(c, "timing")) print_times(&k, end - begin);
   if (c->json) return print_compile_json(&k, &made, ms);
-  print_compile_text(&k, &made, ms);
+  print_compile_text(&made, ms);
   return CLI_OK;
 }
 

@@ -222,7 +222,7 @@ static bool explain_ops(explained *e, msc_module *m, json_t *all) {
 
 static bool is_move(const msc_op *op) { return op && (msc_info(op)->flags & MSC_MOVES) && op->out[0].type->layout; }
 
-static const char *op_text(const msc_op *op) { return !op ? "" : op->name ? op->name : msc_kind_name(op->kind); }
+static const char *op_text(const msc_op *op) { return op ? msc_op_title(op) : ""; }
 
 static const msc_op *only_next_move(const msc_op *op) {
   const msc_op *next = msc_has_one_use(&op->out[0]) ? op->out[0].uses->user : NULL;

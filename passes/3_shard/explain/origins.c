@@ -52,7 +52,7 @@ void shard_origins_to_group(shard_origins *o, int group, int atom, const msc_val
 
 static const char *value_text(const msc_value *v) {
   const msc_op *def = v->def;
-  if (def) return def->name ? def->name : msc_kind_name(def->kind);
+  if (def) return msc_op_title(def);
   return v->name ? v->name : "an argument";
 }
 

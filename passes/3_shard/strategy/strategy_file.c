@@ -399,8 +399,8 @@ static void compare_hint(loading *l, const msc_op *op, const hint *h) {
   const char *file = msc_attr_text(l->g->arena, l->g->mesh, loaded),
              *own = msc_attr_text(l->g->arena, l->g->mesh, &h->value);
   msc_warning(l->ctx, MSC_E_STRATEGY_FILE, op->loc,
-              "%s = %s of %s is not heeded: the strategy file decides, which says %s", h->name, own,
-              op->name ? op->name : msc_kind_name(op->kind), file);
+              "%s = %s of %s is not heeded: the strategy file decides, which says %s", h->name, own, msc_op_title(op),
+              file);
 }
 
 static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
