@@ -3,15 +3,11 @@
 
 #include <string.h>
 
-static bool keeps_terms(const msc_op *op) {
-  return msc_form_of(op) == MSC_FORM_RESHAPE || op->kind == OP_cast || op->kind == OP_transpose;
-}
-
 const msc_op *msc_sum_of(const msc_value *v) {
   for (;;) {
     const msc_op *def = v->def;
     if (!def) return NULL;
-    if (keeps_terms(def)) v = def->in[0].value;
+    if (msc_keeps_elements(def)) v = def->in[0].value;
     else if (msc_op_verb(def) != MSC_NUM_VERBS && def->num_in == def->num_out) v = def->in[v - def->out].value;
     else return def;
   }

@@ -276,12 +276,7 @@ static double op_work(const msc_op *op) {
   if (msc_is_windowed(op)) return fmax(most, msc_conv_work(op));
   if (msc_info(op)->cost != MSC_COST_FLOPS) return most;
   const msc_type *a = op->in[0].value->type;
-  unsigned summed =
-      msc_declares(op, "transpose_a") ? 1u << (a->rank - 1 - msc_op_bool(op, "transpose_a")) : msc_summed_dims(op);
-  double work = (double)msc_type_elems(op->out[0].type);
-  for (int d = 0; d < a->rank; d++)
-    if (summed >> d & 1) work *= (double)a->dim[d];
-  return fmax(most, work);
+  return fmax(most, (double)msc_type_elems(op->out[0].type) * msc_product_terms(op, a->dim));
 }
 
 static double block_work(const msc_block *b) {

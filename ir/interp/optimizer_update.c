@@ -55,7 +55,7 @@ static void read_bias(msc_eval *e, const int64_t *index, double *out_left1, doub
 }
 
 /* Moments of the gradient g into results 1 and 2; the step along them, bias corrected. */
-static double moments(msc_eval *e, const int64_t *index, double g) {
+static double update_moments(msc_eval *e, const int64_t *index, double g) {
   double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), left1, left2;
   read_bias(e, index, &left1, &left2);
   double m = b1 * get_f64(e, 1, index) + (1 - b1) * g;
@@ -72,17 +72,17 @@ static void step_sgd(msc_eval *e, const int64_t *index) {
 
 static void step_adam(msc_eval *e, const int64_t *index) {
   double w = get_f64(e, 0, index), g = get_f64(e, 3, index) + get_rate(e, "weight_decay") * w;
-  put_f64(e, 0, index, w - get_lr(e, index) * moments(e, index, g));
+  put_f64(e, 0, index, w - get_lr(e, index) * update_moments(e, index, g));
 }
 
 static void step_adamw(msc_eval *e, const int64_t *index) {
   double w = get_f64(e, 0, index) * (1 - get_lr(e, index) * get_rate(e, "weight_decay"));
-  put_f64(e, 0, index, w - get_lr(e, index) * moments(e, index, get_f64(e, 3, index)));
+  put_f64(e, 0, index, w - get_lr(e, index) * update_moments(e, index, get_f64(e, 3, index)));
 }
 
 static void step_lamb_moments(msc_eval *e, const int64_t *index) {
   double decay = get_rate(e, "weight_decay") * get_f64(e, 0, index);
-  put_f64(e, 0, index, moments(e, index, get_f64(e, 3, index)) + decay);
+  put_f64(e, 0, index, update_moments(e, index, get_f64(e, 3, index)) + decay);
 }
 
 static void step_lamb_apply(msc_eval *e, const int64_t *index) {
@@ -149,26 +149,32 @@ static msc_scalar get_named(msc_eval *e, const char *name, const int64_t *index)
   return msc_piece_get(e, (size_t)msc_operand_called(e->op, name), index);
 }
 
-/* New values of element `index` of w, whose gradient is g. */
-static void step_lazily(msc_eval *e, const int64_t *index, double g) {
-  double w = get_f64(e, 0, index), lr = get_lr(e, index);
-  g += get_rate(e, "weight_decay") * w;
-  if (e->op->kind == OP_lazy_momentum) {
-    double mu = get_rate(e, "momentum"), m = mu * get_f64(e, 1, index) + (1 - get_rate(e, "dampening")) * g;
-    put_f64(e, 1, index, m);
-    g = msc_op_bool(e->op, "nesterov") ? g + mu * m : m;
-  } else if (e->op->kind == OP_lazy_adagrad) {
-    double v = get_f64(e, 1, index) + g * g;
-    put_f64(e, 1, index, v);
-    g /= sqrt(v) + get_rate(e, "eps");
-  } else if (e->op->kind == OP_lazy_adam) {
-    double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), t = get_named(e, "t", index).f;
-    double m = b1 * get_f64(e, 1, index) + (1 - b1) * g, v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
-    put_f64(e, 1, index, m);
-    put_f64(e, 2, index, v);
-    g = sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) * m / (sqrt(v) + get_rate(e, "eps"));
-  }
-  put_f64(e, 0, index, w - lr * g);
+/* Each returns how far w goes, per unit of the rate, along the gradient g with its decay, and puts the new state. */
+typedef double lazy_step(msc_eval *e, const int64_t *index, double g);
+
+static double step_lazy_sgd(msc_eval *e, const int64_t *index, double g) {
+  (void)e, (void)index; /* it has no state */
+  return g;
+}
+
+static double step_lazy_momentum(msc_eval *e, const int64_t *index, double g) {
+  double mu = get_rate(e, "momentum"), m = mu * get_f64(e, 1, index) + (1 - get_rate(e, "dampening")) * g;
+  put_f64(e, 1, index, m);
+  return msc_op_bool(e->op, "nesterov") ? g + mu * m : m;
+}
+
+static double step_lazy_adagrad(msc_eval *e, const int64_t *index, double g) {
+  double v = get_f64(e, 1, index) + g * g;
+  put_f64(e, 1, index, v);
+  return g / (sqrt(v) + get_rate(e, "eps"));
+}
+
+static double step_lazy_adam(msc_eval *e, const int64_t *index, double g) {
+  double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), t = get_named(e, "t", index).f;
+  double m = b1 * get_f64(e, 1, index) + (1 - b1) * g, v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
+  put_f64(e, 1, index, m);
+  put_f64(e, 2, index, v);
+  return sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) * m / (sqrt(v) + get_rate(e, "eps"));
 }
 
 /* The sum of the gradients of an element of the row whose number stands at places [from, to). */
@@ -184,7 +190,7 @@ static double sum_numbered(msc_eval *e, int64_t from, int64_t to, const int64_t 
 }
 
 /* Steps the row whose number stands at places [from, to), if the rank holds it. */
-static void step_row(msc_eval *e, int64_t from, int64_t to) {
+static void step_row(msc_eval *e, lazy_step *step, int64_t from, int64_t to) {
   const msc_piece *y = &e->out[0];
   int64_t row = get_named(e, "indices", &from).i - (e->start > 0 ? e->start : 0), index[MSC_MAX_RANK];
   int ok = msc_operand_called(e->op, "ok");
@@ -192,11 +198,13 @@ static void step_row(msc_eval *e, int64_t from, int64_t to) {
   if (ok >= 0 && !msc_piece_get(e, (size_t)ok, index).i) return;
   msc_piece part = *y;
   part.box.begin[0] = row, part.box.size[0] = 1;
-  for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index))
-    step_lazily(e, index, sum_numbered(e, from, to, index));
+  for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index)) {
+    double w = get_f64(e, 0, index), g = sum_numbered(e, from, to, index) + get_rate(e, "weight_decay") * w;
+    put_f64(e, 0, index, w - get_lr(e, index) * step(e, index, g));
+  }
 }
 
-static void update_lazily(msc_eval *e) {
+static void update_lazily(msc_eval *e, lazy_step *step) {
   const msc_piece *indices = &e->in[msc_operand_called(e->op, "indices")];
   int64_t n = indices->box.size[0], index[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index))
@@ -204,11 +212,11 @@ static void update_lazily(msc_eval *e) {
   for (int64_t from = 0, to; from < n; from = to) {
     int64_t row = get_named(e, "indices", &from).i;
     for (to = from + 1; to < n && get_named(e, "indices", &to).i == row;) to++;
-    step_row(e, from, to);
+    step_row(e, step, from, to);
   }
 }
 
-void eval_lazy_sgd(msc_eval *e) { update_lazily(e); }
-void eval_lazy_momentum(msc_eval *e) { update_lazily(e); }
-void eval_lazy_adagrad(msc_eval *e) { update_lazily(e); }
-void eval_lazy_adam(msc_eval *e) { update_lazily(e); }
+void eval_lazy_sgd(msc_eval *e) { update_lazily(e, step_lazy_sgd); }
+void eval_lazy_momentum(msc_eval *e) { update_lazily(e, step_lazy_momentum); }
+void eval_lazy_adagrad(msc_eval *e) { update_lazily(e, step_lazy_adagrad); }
+void eval_lazy_adam(msc_eval *e) { update_lazily(e, step_lazy_adam); }

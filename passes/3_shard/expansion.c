@@ -57,10 +57,9 @@ static double bytes_of(const msc_value *v) { return local_elems(v->type) * (doub
 
 static double product_flops(const msc_op *op) {
   const msc_value *a = op->in[0].value;
-  int inner = a->type->rank - 1 - (msc_form_of(op) == MSC_FORM_PRODUCT && msc_op_bool(op, "transpose_a"));
   int64_t dim[MSC_MAX_RANK];
   msc_local_dims(a->type, a->type->layout, dim);
-  return 2 * local_elems(op->out[0].type) * (double)dim[inner];
+  return 2 * local_elems(op->out[0].type) * msc_product_terms(op, dim);
 }
 
 /* The time of the changes of layout that an op's operands need. */

@@ -15,11 +15,6 @@ static bool is_fusable(const msc_op *op) { return msc_verb_fuses(msc_op_verb(op)
 
 static bool is_data_movement(const msc_op *op) { return msc_info(op)->flags & MSC_MOVES; }
 
-/* True if the result has the elements of the operand, in another type, shape or order. */
-static bool preserves_elements(const msc_op *op) {
-  return op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_transpose || op->kind == OP_flatten;
-}
-
 static bool is_scaling(const msc_op *op) { return op->kind == OP_mul || op->kind == OP_div || op->kind == OP_select; }
 
 static int64_t fusion_id_of(const msc_attr_value *v) { return v && v->kind == MSC_ATTR_INT ? v->i : -1; }
@@ -33,7 +28,7 @@ static void record_candidate(finding *z, const msc_op *op, int64_t id) {
 
 /* Records the chain of collectives, and casts between them, that makes v. */
 static void record_collectives_behind(finding *z, const msc_value *v, int64_t id) {
-  for (const msc_op *op = v->def; op && (is_data_movement(op) || preserves_elements(op)) && !op->body;
+  for (const msc_op *op = v->def; op && (is_data_movement(op) || msc_keeps_elements(op)) && !op->body;
        op = op->in[0].value->def)
     if (is_fusable(op)) record_candidate(z, op, id);
 }
@@ -54,7 +49,7 @@ static const msc_value *find_scaled_operand(const msc_op *op) {
 static void find_gradient_sum(finding *z, const msc_value *v, int64_t id) {
   while (v && v->def && !is_data_movement(v->def)) {
     const msc_op *op = v->def;
-    v = preserves_elements(op) ? op->in[0].value : is_scaling(op) ? find_scaled_operand(op) : NULL;
+    v = msc_keeps_elements(op) ? op->in[0].value : is_scaling(op) ? find_scaled_operand(op) : NULL;
   }
   if (v && v->def) record_collectives_behind(z, v, id);
 }

@@ -56,9 +56,9 @@ static size_t merge_ops_into_pieces(overlapping *z) {
 
 static int64_t product_ns(const overlapping *z, const msc_op *op) {
   const msc_type *a = op->in[0].value->type, *y = op->out[0].type;
-  double inner = (double)a->dim[a->rank - (msc_op_bool(op, "transpose_a") ? 2 : 1)], bytes = (double)msc_type_bytes(y);
+  double bytes = (double)msc_type_bytes(y);
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_type_bytes(op->in[i].value->type);
-  return msc_cost_product(&z->cost, y->dtype, 2 * inner * (double)msc_type_elems(y), bytes);
+  return msc_cost_product(&z->cost, y->dtype, 2 * msc_product_terms(op, a->dim) * (double)msc_type_elems(y), bytes);
 }
 
 static int64_t kernel_ns(const overlapping *z, const msc_op *op) {
