@@ -76,7 +76,7 @@ static msc_image image_of_text(msc_arena *arena, size_t i, LLVMMemoryBufferRef t
 static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
   writing w = {.whole = l, .bitcode = LLVMWriteBitcodeToMemoryBuffer(l->module)};
   bool ok = true;
-  msc_side_by_side(MSC_NUM_PTX, write_ptx, &w);
+  msc_run_in_parallel(MSC_NUM_PTX, write_ptx, &w);
   for (size_t i = 0; i < MSC_NUM_PTX; i++) {
     ok = ok && msc_llvm_report(&w.llvm[i], l->ctx);
     if (ok) out[i] = image_of_text(arena, i, w.text[i]);

@@ -1,9 +1,6 @@
 /* parts.c: a module of kernels in; ELF relocatables of it out, one of each part, which LLVM makes side by side.
  * How kernels are dealt depends on the module alone: the code is the same on any number of CPUs. */
 #include <llvm-c/BitWriter.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "codegen/emit/emit.h"
@@ -12,34 +9,6 @@
 enum {
   MIN_INSTRUCTIONS = 1500, /* of a part, on average: reading the module again takes a while too */
 };
-
-/* ---- side by side ---- */
-
-typedef struct {
-  size_t num;
-  atomic_size_t next; /* piece to be made */
-  void (*make)(void *user, size_t piece);
-  void *user;
-} pieces;
-
-static void *make_pieces(void *arg) {
-  pieces *p = arg;
-  for (size_t i; (i = atomic_fetch_add(&p->next, 1)) < p->num;) p->make(p->user, i);
-  return NULL;
-}
-
-void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user) {
-  pieces p = {.num = num, .make = make, .user = user};
-  cpu_set_t cpus;
-  pthread_t thread[MSC_MAX_PARTS];
-  size_t others = 0, most = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
-  if (most > num) most = num;
-  if (most > MSC_MAX_PARTS) most = MSC_MAX_PARTS;
-  /* where a thread cannot be created, the others do its work */
-  while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++;
-  make_pieces(&p);
-  while (others) pthread_join(thread[--others], NULL);
-}
 
 /* ---- one module ---- */
 
@@ -108,7 +77,7 @@ bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_ob
     return msc_llvm_report(l, l->ctx);
   }
   p.bitcode = LLVMWriteBitcodeToMemoryBuffer(l->module);
-  msc_side_by_side(p.num, make_part, &p);
+  msc_run_in_parallel(p.num, make_part, &p);
   for (size_t i = 0; i < p.num; i++) {
     ok = ok && msc_llvm_report(&p.llvm[i], l->ctx);
     msc_llvm_close(&p.llvm[i]);

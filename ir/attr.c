@@ -222,7 +222,11 @@ void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v) {
   msc_put_attr(f->module->ctx, &f->arg[arg].attrs, &f->arg[arg].num_attrs, name, v);
 }
 
-static const char *const role_names[] = {"data", "label", "mask", "parameter", "state", "micro", "sum", "carried"};
+static const char *const role_names[] = {
+#define X(NAME, word) word,
+    MSC_ROLES(X)
+#undef X
+};
 
 const char *msc_role_name(msc_role r) { return r < MSC_ROLE_NONE ? role_names[r] : ""; }
 

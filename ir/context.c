@@ -41,11 +41,11 @@ typedef struct {
   const void *a, *b;
 } pair;
 
-/* The memory of msc_known for a pair. */
+/* What msc_memo_of remembers for two interned pointers. */
 typedef struct {
   pair of;
   const void **answer; /* stays where it is when the table grows */
-} answered;
+} memo;
 
 struct msc_context {
   msc_realloc_fn *alloc;
@@ -56,7 +56,7 @@ struct msc_context {
   chunk *spare;              /* large chunks of arenas that are gone: their pages are there already */
   msc_index names; /* numbers in `name`, by hash */
   interned *name;
-  MSC_TABLE(answered) known;
+  MSC_TABLE(memo) known;
   atomic_bool cancelled;
   msc_diag *first, *last, why_left; /* why_left: the last one, after the recovery point was used */
   int num_errors;
@@ -206,7 +206,7 @@ void *msc_arena_copy(msc_arena *a, const void *data, size_t bytes) {
   return bytes ? memcpy(p, data, bytes) : p;
 }
 
-void *msc_arena_grown(msc_arena *a, void *array, size_t num, size_t item_bytes) {
+void *msc_arena_room_for_one_more(msc_arena *a, void *array, size_t num, size_t item_bytes) {
   if (num & (num - 1)) return array;
   void *p = msc_arena_alloc(a, (num ? 2 * num : 1) * item_bytes);
   if (num) memcpy(p, array, num * item_bytes);
@@ -329,7 +329,7 @@ const char *msc_intern(msc_context *ctx, const char *text) {
   return text && !msc_is_fact_name(text) ? msc_intern_n(ctx, text, strlen(text)) : text;
 }
 
-const void **msc_known(msc_context *ctx, const void *a, const void *b) {
+const void **msc_memo_of(msc_context *ctx, const void *a, const void *b) {
   const pair key = {a, b};
   const void ***answer = &msc_table_at(&ctx->known, &key)->answer;
   if (!*answer) *answer = msc_new(ctx->arena, const void *);
@@ -490,7 +490,7 @@ const char *msc_code_story(msc_code code) {
 }
 
 /* Levenshtein distance with one row; words longer than the row count as far. */
-static size_t distance(const char *a, const char *b) {
+static size_t edit_distance(const char *a, const char *b) {
   enum { MAX = 64 };
   size_t row[MAX + 1], la = strlen(a), lb = strlen(b);
   if (la > MAX || lb > MAX) return SIZE_MAX;
@@ -512,7 +512,7 @@ const char *msc_nearest(const char *word, const char *const *words, size_t n) {
   const char *best = NULL;
   size_t limit = strlen(word) / 3 + 1, least = limit + 1;
   for (size_t i = 0; i < n; i++) {
-    size_t d = distance(word, words[i]);
+    size_t d = edit_distance(word, words[i]);
     if (d < least) least = d, best = words[i];
   }
   return best;

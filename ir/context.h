@@ -23,7 +23,7 @@ typedef struct msc_op msc_op;
 
 /* ---- characters ---- */
 
-/* Of the alphabet that names of the IR are made of, whatever the locale. */
+/* Tells digits and letters of ASCII, whatever the locale; an underscore counts as a letter, as in names of the IR. */
 static inline bool msc_is_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool msc_is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
@@ -94,9 +94,9 @@ char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
 char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
 /* Makes room for one more after `num` items: returns the array itself, or its copy with twice the room. The capacity is
  * always the next power of two. */
-void *msc_arena_grown(msc_arena *arena, void *array, size_t num, size_t item_bytes);
+void *msc_arena_room_for_one_more(msc_arena *arena, void *array, size_t num, size_t item_bytes);
 size_t msc_arena_bytes(const msc_arena *arena);
-#define msc_grow(arena, array, num) ((array) = msc_arena_grown((arena), (array), (num), sizeof *(array)))
+#define msc_grow(arena, array, num) ((array) = msc_arena_room_for_one_more((arena), (array), (num), sizeof *(array)))
 #define msc_new(arena, T) ((T *)msc_arena_alloc((arena), sizeof(T)))
 #define msc_new_array(arena, T, n) ((T *)msc_arena_alloc((arena), sizeof(T) * (size_t)(n)))
 
@@ -105,7 +105,7 @@ const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
 /* Interns any byte-comparable struct: the caller zeroes its padding. */
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
 /* A place in which something that follows from two interned things can be remembered; it is NULL at first. */
-const void **msc_known(msc_context *ctx, const void *a, const void *b);
+const void **msc_memo_of(msc_context *ctx, const void *a, const void *b);
 const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned copy */
 
 /* Diagnostics are collected, in order.  All return false, so `return msc_error(...)` reads well. */

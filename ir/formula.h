@@ -29,7 +29,7 @@ static inline msc_value *number(msc_builder *b, const msc_value *x, double c) {
   return x ? msc_build_scalar(b, x->type->dtype, c) : NULL;
 }
 
-static inline msc_value *scaled(msc_builder *b, msc_value *x, double c) {
+static inline msc_value *scale_by(msc_builder *b, msc_value *x, double c) {
   return x ? times(b, x, number(b, x, c)) : NULL;
 }
 
@@ -174,7 +174,7 @@ static inline msc_value *replace_rows(msc_builder *b, msc_value *x, msc_value *i
 }
 
 /* Concatenates along one dimension. */
-static inline msc_value *joined(msc_builder *b, int dim, size_t num, msc_value *const *x) {
+static inline msc_value *join_along(msc_builder *b, int dim, size_t num, msc_value *const *x) {
   msc_attr attr = msc_named(formula_ctx(b), "dim", msc_int(dim));
   return with_attrs(b, OP_concat, num, x, 1, &attr);
 }
@@ -188,7 +188,7 @@ static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, 
 }
 
 /* Reduces two tensors, element by element. */
-static inline msc_value *combined(msc_builder *b, msc_reduction r, msc_value *x, msc_value *y) {
+static inline msc_value *combine_by(msc_builder *b, msc_reduction r, msc_value *x, msc_value *y) {
   return binary(b, msc_combining_kind(r), x, y);
 }
 
@@ -207,21 +207,21 @@ static inline msc_value *mean_over(msc_builder *b, msc_value *x, int num, const 
 }
 
 /* Reduces over one dimension, which stays with size 1. */
-static inline msc_value *along(msc_builder *b, msc_reduction r, msc_value *x, int64_t dim) {
+static inline msc_value *reduce_along(msc_builder *b, msc_reduction r, msc_value *x, int64_t dim) {
   return reduce_by(b, r, x, 1, &dim, true);
 }
 
 static const int64_t msc_all_dims[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 /* The sum of all elements. */
-static inline msc_value *total(msc_builder *b, msc_value *x) {
+static inline msc_value *sum_to_scalar(msc_builder *b, msc_value *x) {
   return x ? sum_over(b, x, x->type->rank, msc_all_dims, false) : NULL;
 }
 
 /* The loss of `reduction`: mean, sum or none. */
-static inline msc_value *reduced(msc_builder *b, const char *reduction, msc_value *x) {
+static inline msc_value *reduce_loss(msc_builder *b, const char *reduction, msc_value *x) {
   if (!x || reduction[0] == 'n') return x;
-  return reduction[0] == 'm' ? mean_over(b, x, x->type->rank, msc_all_dims, false) : total(b, x);
+  return reduction[0] == 'm' ? mean_over(b, x, x->type->rank, msc_all_dims, false) : sum_to_scalar(b, x);
 }
 
 /* 0, 1, 2 .. along one dimension, the same along the others. */
@@ -244,7 +244,7 @@ static inline msc_value *soft_plus(msc_builder *b, msc_value *x) {
 }
 
 /* The element type that sums and statistics are computed in. */
-static inline msc_dtype wide(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 ? MSC_F32 : d; }
+static inline msc_dtype widen_dtype(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 ? MSC_F32 : d; }
 
 /* An axis attribute that may count from the end. */
 static inline int axis_of(const msc_op *op, const char *name, int rank) {

@@ -59,17 +59,22 @@ struct msc_block {
   msc_func *func;
 };
 
-/* What an argument is for. */
+/* What an argument is for, with the word of its fact msc.role. */
+#define MSC_ROLES(X)        \
+  X(DATA, "data")           \
+  X(LABEL, "label")         \
+  X(MASK, "mask")           \
+  X(PARAMETER, "parameter") \
+  X(STATE, "state")         \
+  X(MICRO, "micro")         \
+  X(SUM, "sum")             \
+  X(CARRIED, "carried")
+
 typedef enum {
-  MSC_ROLE_DATA,
-  MSC_ROLE_LABEL,
-  MSC_ROLE_MASK,
-  MSC_ROLE_PARAMETER,
-  MSC_ROLE_STATE,
-  MSC_ROLE_MICRO,
-  MSC_ROLE_SUM,
-  MSC_ROLE_CARRIED,
-  MSC_ROLE_NONE
+#define X(NAME, word) MSC_ROLE_##NAME,
+  MSC_ROLES(X)
+#undef X
+      MSC_ROLE_NONE
 } msc_role;
 
 struct msc_func {

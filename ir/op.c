@@ -23,7 +23,7 @@ typedef struct {
   msc_op_facts facts;
 } row;
 
-/* As scatter_add sums over all of its indices. */
+/* Column .summed of scatter_add: all dimensions of operand 0, its indices. */
 static unsigned sum_all(const msc_op *op) { return (1u << op->in[0].value->type->rank) - 1; }
 
 static unsigned sum_all_but_last(const msc_op *op) { return (1u << (op->in[0].value->type->rank - 1)) - 1; }

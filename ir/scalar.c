@@ -1,4 +1,5 @@
-/* scalar.c: formulas of elements, from text to steps, and to ops. */
+/* scalar.c: the text of a formula in; its steps (rows of op.def), or the ops that compute it, out.  A wrong formula
+ * is a bug and asserts. */
 #include "ir/formula.h"
 
 #include <assert.h>
@@ -18,7 +19,9 @@ static const struct {
 typedef struct {
   const char *at;
   msc_formula *f;
-  msc_op_kind *kind; /* where ops are built: of a step whose code is SCALAR_COUNT; NULL: there are no such steps */
+  /* kind[i] is the op of step i where its code is SCALAR_COUNT; NULL while a row's formula is read, which may not name
+   * ops */
+  msc_op_kind *kind;
 } reader;
 
 static uint8_t put_step(reader *r, msc_scalar_step step, const uint8_t *arg) {

@@ -371,7 +371,7 @@ const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const ch
 const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name) {
   for (size_t i = 0; i < NUM_SHIPPED; i++)
     if (!strcmp(shipped[i].name, name)) {
-      const void **known = msc_known(ctx, &shipped[i], NULL);
+      const void **known = msc_memo_of(ctx, &shipped[i], NULL);
       if (*known) return *known;
       msc_cluster *c = msc_arena_copy(msc_lasting_arena(ctx),
                                       msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text)), sizeof *c);

@@ -1,4 +1,5 @@
-/* compare.c: two modules of one context in; the first difference that is more than identity out. */
+/* compare.c: two modules of one context in; a text that names their first difference, or NULL, out; pointers and op
+ * numbers do not count. */
 #include "passes/pass.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static const char *compare_ops(const msc_op *a, const msc_op *b) {
     if (!same_value(&a->out[i], &b->out[i])) return "result types";
   if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return "attributes";
   if (a->name != b->name) return "names";
-  if (!same_loc(a->loc, b->loc)) return "places";
+  if (!same_loc(a->loc, b->loc)) return "locations";
   if (!a->body != !b->body) return "regions";
   if (!a->forward != !b->forward || (a->forward && a->forward->id != b->forward->id)) return "forward ops";
   if (!a->letters != !b->letters || (a->letters && strcmp(a->letters, b->letters))) return "letters";
@@ -99,7 +100,7 @@ static bool same_mesh(const msc_mesh *a, const msc_mesh *b) {
   return true;
 }
 
-const char *msc_modules_differ(const msc_module *a, const msc_module *b, msc_arena *arena) {
+const char *msc_find_difference(const msc_module *a, const msc_module *b, msc_arena *arena) {
   if (!same_mesh(&a->mesh, &b->mesh)) return "meshes differ";
   if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return "module attributes differ";
   const msc_func *f = a->first, *g = b->first;

@@ -176,7 +176,7 @@ static bool check_text_round_trip(pass_run *r, msc_arena *scratch) {
   const char *text = msc_print_text(r->m, scratch, &bytes);
   msc_module *again = msc_parse(r->ctx, "printed", text, bytes);
   if (!again) return false;
-  const char *why = msc_modules_differ(r->m, again, scratch);
+  const char *why = msc_find_difference(r->m, again, scratch);
   return !why || msc_error(r->ctx, MSC_E_INTERNAL, NULL, "print and parse change the module: %s", why);
 }
 

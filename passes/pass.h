@@ -137,6 +137,6 @@ void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) MSC_
 
 /* Equal in everything but identity: names, types, attributes, operands, places.  Both of one context.  NULL, or in
  * `arena` where they first differ. */
-const char *msc_modules_differ(const msc_module *a, const msc_module *b, msc_arena *arena);
+const char *msc_find_difference(const msc_module *a, const msc_module *b, msc_arena *arena);
 
 #endif

@@ -311,7 +311,7 @@ mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept);
 /* Checks that inputs are set for a run of a program. */
 mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program);
 /* Copies the part of each input that micro-batch `micro` reads into a slot. */
-mscrt_status *mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot);
+void mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot);
 /* Makes calls read inputs from the arena again. */
 void mscrt_return_inputs(mscrt_context *c);
 void mscrt_free_inputs(mscrt_context *c);

@@ -1,5 +1,5 @@
-/* gather.c: gathers a whole variable from the parts that ranks hold: where the part lies in the arena of a rank of
- * another stage, and the collective. What does not live on the device is lent a place in scratch meanwhile. */
+/* gather.c: gathers a variable that ranks hold in parts; offsets of spaces on other stages' ranks; outputs to the
+ * caller.  A part that does not live on the device is copied to scratch meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +21,11 @@ uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_
   return all;
 }
 
-/* Copies own, a value that lives elsewhere, to offset `there` of the arena; *out_lent: what was there. */
-static mscrt_status *lend_place(const mscrt_context *c, const void *own, uint64_t there, size_t bytes,
-                                void **out_lent) {
-  MSCRT_CHECK(mscrt_allocate(out_lent, bytes, 1));
-  memcpy(*out_lent, c->arena + there, bytes);
+/* Saves `bytes` at offset `there` of the arena in *out_saved, then copies `own` there. */
+static mscrt_status *put_in_arena(const mscrt_context *c, const void *own, uint64_t there, size_t bytes,
+                                  void **out_saved) {
+  MSCRT_CHECK(mscrt_allocate(out_saved, bytes, 1));
+  memcpy(*out_saved, c->arena + there, bytes);
   memcpy(c->arena + there, own, bytes);
   return NULL;
 }
@@ -44,7 +44,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   uint64_t there = away ? at[PLAN_SPACE_SCRATCH]
                         : at[v->ref.space] + v->ref.offset +
                               (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
-  void *lent = NULL;
+  void *saved = NULL;
   bool one_stage = c->plan->num_stages == 1;
   if (own && !away && v->ref.space != PLAN_SPACE_CONSTANT)
     MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
@@ -73,7 +73,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   e.asks = true;
   if (!out) e.num_cuts = 0;
   if (away && own) {
-    mscrt_status *no_room = lend_place(c, own, there, (size_t)mscrt_variable_bytes(v), &lent);
+    mscrt_status *no_room = put_in_arena(c, own, there, (size_t)mscrt_variable_bytes(v), &saved);
     if (no_room) return mscrt_exchange_free(&e), no_room;
     mscrt_let_go(c, v->ref);
   }
@@ -86,8 +86,8 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
   if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
   mscrt_exchange_free(&e);
-  if (lent) memcpy(c->arena + there, lent, (size_t)mscrt_variable_bytes(v));
-  free(lent);
+  if (saved) memcpy(c->arena + there, saved, (size_t)mscrt_variable_bytes(v));
+  free(saved);
   if (!s) mscrt_flight_end(c->flight, number);
   if (s) c->broken = true;
   return s;

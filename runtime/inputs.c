@@ -1,5 +1,5 @@
-/* inputs.c: batches that the caller sets, in: copied into the arena, or borrowed: calls get the address of the caller's
- * memory. A step of several micro-batches takes its part of each from the batch of the whole step. */
+/* inputs.c: sets a batch: copies it into the arena, or borrows it, so that calls read the caller's memory.  With
+ * micro-batches, each takes its part of the whole batch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,14 +60,13 @@ mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program) {
   return NULL;
 }
 
-mscrt_status *mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot) {
+void mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot) {
   for (uint32_t i = 0; i < c->plan->num_inputs; i++) {
     const mscrt_variable *v = &c->plan->input[i];
     if (!c->input[i].step) continue;
     boxes b = boxes_of(c, v, c->input[i].is_part, num_micro(c, v), micro);
     copy_batch(c, v, &b, c->input[i].step, slot);
   }
-  return NULL;
 }
 
 /* ---- borrowing ---- */

@@ -505,7 +505,8 @@ static mscrt_status *take_one_batch(mscrt_context *c, const mscrt_program *g, bo
   if (!c->feed && g->micro == 1) return NULL;
   if (!c->feed) {
     *out_slot = (int)(index % (int64_t)c->input_slots);
-    return mscrt_take_inputs(c, (uint32_t)(index % g->micro), *out_slot);
+    mscrt_take_inputs(c, (uint32_t)(index % g->micro), *out_slot);
+    return NULL;
   }
   if (!c->device->runs_programs) return mscrt_feed_take(c->feed, train, index, out_slot);
   *out_slot = (int)(index % (int64_t)c->input_slots);

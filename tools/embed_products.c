@@ -7,9 +7,11 @@
 static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_part part, msc_dtype dtype) {
   static const char *const dtypes[] = {
       [MSC_F32] = "MSC_F32", [MSC_F16] = "MSC_F16", [MSC_BF16] = "MSC_BF16", [MSC_F64] = "MSC_F64"};
-  static const char *const parts[MSC_NUM_PRODUCT_PARTS] = {
-      "MSC_PACK",           "MSC_PACK_TRANSPOSED", "MSC_MULTIPLY", "MSC_PACK_PAIRS", "MSC_PACK_PAIRS_TRANSPOSED",
-      "MSC_MULTIPLY_PAIRS", "MSC_MULTIPLY_TILES"};
+  static const char *const parts[] = {
+#define X(name) #name,
+      MSC_PRODUCT_PARTS(X)
+#undef X
+  };
   LLVMMemoryBufferRef object = msc_product_assemble(ctx, level, part, dtype);
   if (!object) return false;
   const uint8_t *at = (const uint8_t *)LLVMGetBufferStart(object);

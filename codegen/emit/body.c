@@ -70,5 +70,6 @@ void msc_emit_instr(msc_emit *e, int i) {
     case NEST_CHECK: msc_emit_check(e, i); break;
     default: e->value[i][msc_emit_varies(e, i) ? e->copy : 0] = compute_value(e, i); return;
   }
-  e->value[i][msc_emit_varies(e, i) ? e->copy : 0] = msc_emit_int(e, 0); /* done */
+  e->value[i][msc_emit_varies(e, i) ? e->copy : 0] =
+      msc_emit_int(e, 0); /* has no value; not NULL marks it as emitted */
 }

@@ -72,7 +72,7 @@ static LLVMValueRef exchange_word(msc_walk *w, LLVMValueRef v, int distance) {
   return msc_ir_call(&w->e, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, arg);
 }
 
-/* The value that the thread has whose number differs in one bit: of up to 32 bits, or as two words. */
+/* Returns v of the thread whose number differs from this one's in bit `distance`; values of 64 bits go as two words. */
 static LLVMValueRef exchange(msc_walk *w, LLVMValueRef v, int distance) {
   LLVMBuilderRef b = w->e.b;
   LLVMTypeRef type = LLVMTypeOf(v), i32 = LLVMInt32TypeInContext(w->e.l->llvm),
@@ -316,7 +316,7 @@ void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   msc_walk w = {.e = {.l = l, .b = l->builder, .fn = fn, .p = p}, .h = &p->head, .copies = 1, .team.size = 1};
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&w.e));
   read_parameters(&w);
-  w.bound = MSC_INSIDE_ITEMS; /* who has no item loads nothing: it may be overwritten already */
+  w.bound = MSC_INSIDE_ITEMS; /* a thread without an item must not load: that memory may be overwritten already */
   switch ((msc_nest_kind)p->head.kind) {
     case MSC_NEST_MAP: p->head.strands ? emit_strands(&w) : emit_thread_elements(&w); break;
     case MSC_NEST_ROW: emit_team_rows(&w); break;

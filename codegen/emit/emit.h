@@ -99,13 +99,16 @@ static inline int msc_product_height(const msc_llvm *l) { return l->product_byte
  * False: see msc_llvm_report. */
 bool msc_sanitize(msc_llvm *l);
 
+/* ---- parallel.c ---- */
+
+enum { MSC_MAX_PARTS = 4 };
+/* Calls make(user, i) for each i < num, in as many threads as there are CPUs, MSC_MAX_PARTS at most. */
+void msc_run_in_parallel(size_t num, void (*make)(void *user, size_t piece), void *user);
+
 /* ---- parts.c ---- */
 
 /* Optimises and assembles the module; returns an ELF relocatable, or NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
-enum { MSC_MAX_PARTS = 4 };
-/* Calls make(user, i) for each i < num, in as many threads as there are CPUs. */
-void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user);
 /* Assembles the module in parts at the same time. The caller owns the objects, which are NULL where there is none;
  * false after a report. */
 bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]);
@@ -232,15 +235,20 @@ extern const msc_llvm_math msc_nvvm_math;
 
 /* The kernels of a product. Those of pairs and tiles are for bf16, on CPUs with the instructions; tiles read panels
  * that are packed for pairs. */
+#define MSC_PRODUCT_PARTS(X)   \
+  X(MSC_PACK)                  \
+  X(MSC_PACK_TRANSPOSED)       \
+  X(MSC_MULTIPLY)              \
+  X(MSC_PACK_PAIRS)            \
+  X(MSC_PACK_PAIRS_TRANSPOSED) \
+  X(MSC_MULTIPLY_PAIRS)        \
+  X(MSC_MULTIPLY_TILES)
+
 typedef enum {
-  MSC_PACK,
-  MSC_PACK_TRANSPOSED,
-  MSC_MULTIPLY,
-  MSC_PACK_PAIRS,
-  MSC_PACK_PAIRS_TRANSPOSED,
-  MSC_MULTIPLY_PAIRS,
-  MSC_MULTIPLY_TILES,
-  MSC_NUM_PRODUCT_PARTS
+#define X(name) name,
+  MSC_PRODUCT_PARTS(X)
+#undef X
+      MSC_NUM_PRODUCT_PARTS
 } msc_product_part;
 
 static inline msc_bf16_way msc_product_way(msc_product_part part) {

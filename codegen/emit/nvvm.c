@@ -1,5 +1,5 @@
 /* nvvm.c: scalars or vectors of f32 in; exp, square root, quotient and bf16 of them out, by instructions of NVIDIA's
- * GPUs instead of sequences that end in the last bit.  Largest errors in units of the last place, measured by
+ * GPUs instead of sequences exact to the last bit.  Largest errors in units of the last place, measured by
  * tests/cuda/accuracy.c with instructions that err as far as they may (PTX ISA 8.0: ex2 by 2, rcp and sqrt by 1):
  *
  *   exp 4.5   sqrt 1.5   quotient 3.2   and of emit/math.c, which divides: tanh 3.5
@@ -18,23 +18,23 @@ static LLVMValueRef call_by_lane(msc_emit *e, const char *name, LLVMValueRef x) 
   return y;
 }
 
-static LLVMValueRef pick(msc_emit *e, const char *name, LLVMValueRef a, double b) {
+static LLVMValueRef clamp_by(msc_emit *e, const char *name, LLVMValueRef a, double b) {
   LLVMTypeRef t = LLVMTypeOf(a);
   return msc_ir_call(e, name, 1, &t, 2, (LLVMValueRef[]){a, msc_ir_real(a, b)}); /* NaN stays */
 }
 
-static LLVMValueRef fuse_add(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+static LLVMValueRef multiply_add(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   LLVMTypeRef t = LLVMTypeOf(a);
   return msc_ir_call(e, "llvm.fma", 1, &t, 3, (LLVMValueRef[]){a, b, c});
 }
 
 /* exp x = 2^t (1 + r ln 2), where t is x / ln 2 rounded, and r the rounding error. */
 static LLVMValueRef nvvm_exp(msc_emit *e, LLVMValueRef x) {
-  x = pick(e, "llvm.minimum", pick(e, "llvm.maximum", x, -150), 150);
+  x = clamp_by(e, "llvm.minimum", clamp_by(e, "llvm.maximum", x, -150), 150);
   LLVMValueRef high = msc_ir_real(x, 0x1.715476p+0), t = LLVMBuildFMul(e->b, x, high, "");
-  LLVMValueRef r = fuse_add(e, x, high, LLVMBuildFNeg(e->b, t, ""));
-  r = fuse_add(e, x, msc_ir_real(x, 0x1.4ae0bep-26), r);
-  LLVMValueRef more = fuse_add(e, r, msc_ir_real(x, 0x1.62e43p-1), msc_ir_real(x, 1));
+  LLVMValueRef r = multiply_add(e, x, high, LLVMBuildFNeg(e->b, t, ""));
+  r = multiply_add(e, x, msc_ir_real(x, 0x1.4ae0bep-26), r);
+  LLVMValueRef more = multiply_add(e, r, msc_ir_real(x, 0x1.62e43p-1), msc_ir_real(x, 1));
   return LLVMBuildFMul(e->b, call_by_lane(e, "llvm.nvvm.ex2.approx.ftz.f", t), more, "");
 }
 

@@ -1,5 +1,5 @@
 /* product_tiles.c: the kernel of a product of bf16 by AMX: rows of c from rows of a and columns of b, which are packed
- * in pairs of terms.  Two registers of 16 rows of a meet two of 16 columns of b in four of sums.
+ * in pairs of terms.  Two registers of 16 rows of a times two of 16 columns of b add to four registers of sums.
  *
  * A block of terms is a multiple of 32.  tdpbf16ps adds 32 of them to a sum: the first terms of the pairs by fma in
  * ascending order from zero, the second ones likewise, the two sums to each other, and that to the sum so far;
@@ -12,7 +12,7 @@ enum {
   PAIRS = 16,                         /* in a row of a register */
   A_TILE = 4,                         /* first register of rows of a; 0 to 3 have sums */
   B_TILE = 6,                         /* first register of columns of b */
-  TOGETHER = 4,                       /* rows of sums that are added at once */
+  ROWS_AT_ONCE = 4,                   /* rows of sums that are added at once */
   SUMS = MSC_TILE_HEIGHT * 2 * PAIRS, /* elements of the sums of a block */
 };
 
@@ -25,7 +25,7 @@ typedef struct {
   LLVMValueRef second; /* rows from the first register of rows to the second */
 } tiling;
 
-static LLVMValueRef number(product *p, int v) {
+static LLVMValueRef tile_number(product *p, int v) {
   return LLVMConstInt(LLVMInt8TypeInContext(p->e.l->llvm), (unsigned)v, false);
 }
 
@@ -34,11 +34,11 @@ static void call_amx(product *p, const char *name, int num, LLVMValueRef *arg) {
 }
 
 static void load_tile(product *p, int tile, LLVMValueRef place, LLVMValueRef bytes) {
-  call_amx(p, "llvm.x86.tileloadd64", 3, (LLVMValueRef[]){number(p, tile), place, bytes});
+  call_amx(p, "llvm.x86.tileloadd64", 3, (LLVMValueRef[]){tile_number(p, tile), place, bytes});
 }
 
 static void store_tile(product *p, int tile, LLVMValueRef place) {
-  call_amx(p, "llvm.x86.tilestored64", 3, (LLVMValueRef[]){number(p, tile), place, i64(p, 8 * PAIRS)});
+  call_amx(p, "llvm.x86.tilestored64", 3, (LLVMValueRef[]){tile_number(p, tile), place, i64(p, 8 * PAIRS)});
 }
 
 /* Sets how many rows the registers of a and of sums have. */
@@ -66,14 +66,14 @@ static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef
   msc_ir_loop terms;
   LLVMValueRef at_both[2] = {*a, *b}, step = nsw_mul(p, t->row_a, i64(p, 4)),
                below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)), other = nsw_mul(p, t->second, t->row_a);
-  for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){number(p, i)});
+  for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){tile_number(p, i)});
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->block, PAIRS, 2, at_both);
   for (int i = 0; i < 2; i++) load_tile(p, B_TILE + i, at(p, at_both[1], i64(p, i * PAIRS)), i64(p, 8 * PAIRS));
   for (int i = 0; i < 2; i++) {
     load_tile(p, A_TILE + i, i ? at(p, at_both[0], other) : at_both[0], step);
     for (int j = 0; j < 2; j++)
       call_amx(p, "llvm.x86.tdpbf16ps", 3,
-               (LLVMValueRef[]){number(p, 2 * i + j), number(p, A_TILE + i), number(p, B_TILE + j)});
+               (LLVMValueRef[]){tile_number(p, 2 * i + j), tile_number(p, A_TILE + i), tile_number(p, B_TILE + j)});
   }
   at_both[0] = at(p, at_both[0], i64(p, PAIRS)), at_both[1] = at(p, at_both[1], i64(p, 2 * PAIRS * PAIRS));
   msc_ir_loop_close(&p->e, &terms, at_both);
@@ -85,15 +85,15 @@ static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef
 }
 
 /* Adds waiting sums to those of a block at `top`, the last of them first; returns where the next sums go. */
-static LLVMValueRef meet_waiting(product *p, LLVMValueRef block, LLVMValueRef top, LLVMValueRef rows) {
-  enum { NUM = TOGETHER * VECTORS };
+static LLVMValueRef add_waiting_sums(product *p, LLVMValueRef block, LLVMValueRef top, LLVMValueRef rows) {
+  enum { NUM = ROWS_AT_ONCE * VECTORS };
   msc_ir_loop some, meet;
   LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
   LLVMValueRef args[2] = {nsw_add(p, block, i64(p, 1)), LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
   LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args), none = i64(p, 0),
                any = LLVMBuildICmp(p->b, LLVMIntEQ, ones, none, "");
   LLVMValueRef down = nsw_mul(p, ones, i64(p, -SUMS));
-  msc_ir_loop_open(&p->e, &some, none, LLVMBuildSelect(p->b, any, none, rows, ""), TOGETHER, 0, NULL);
+  msc_ir_loop_open(&p->e, &some, none, LLVMBuildSelect(p->b, any, none, rows, ""), ROWS_AT_ONCE, 0, NULL);
   LLVMValueRef kept[NUM + 1], here = at(p, top, nsw_mul(p, some.index, i64(p, 2 * PAIRS)));
   for (int i = 0; i < NUM; i++) kept[i] = load_vector(p, at(p, here, i64(p, i * p->lanes)));
   kept[NUM] = here;
@@ -113,7 +113,7 @@ static void multiply_tiles(product *p, const tiling *t, LLVMValueRef row, LLVMVa
   LLVMValueRef place[3] = {at(p, t->a, nsw_mul(p, row, t->row_a)), at(p, t->b, nsw_mul(p, column, t->k)), t->sums};
   msc_ir_loop_open(&p->e, &blocks, i64(p, 0), t->blocks, 1, 3, place);
   sum_tiles(p, t, &place[0], &place[1], place[2]);
-  place[2] = meet_waiting(p, blocks.index, place[2], rows);
+  place[2] = add_waiting_sums(p, blocks.index, place[2], rows);
   msc_ir_loop_close(&p->e, &blocks, place);
   msc_ir_loop_open(&p->e, &lines, i64(p, 0), rows, 1, 0, NULL);
   LLVMValueRef sum[VECTORS], from = at(p, t->sums, nsw_mul(p, lines.index, i64(p, 2 * PAIRS)));
@@ -154,8 +154,8 @@ static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueR
   msc_ir_loop_close(&p->e, &parts, NULL);
 }
 
-/* Packs rows of a transposed a in the form of the registers: [rows][k] pairs. The last of 16 rows may be values that
- * are never used. */
+/* Packs rows of a transposed a in the form of the registers: [rows][k] pairs. If rows end within a group of 16, the
+ * remaining rows of the group are undefined and never read. */
 static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef room, LLVMValueRef begin,
                       LLVMValueRef end) {
   msc_ir_loop terms, rows;

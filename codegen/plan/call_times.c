@@ -31,8 +31,9 @@ uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_pla
                                   : msc_cost_work(cost, c->dtype, (double)c->flops, (double)c->bytes));
 }
 
-/* What decides how fast the call's arithmetic is.  A weight's gradient is f32 of products in bf16. */
-static void note_arithmetic(msc_plan_call *c) {
+/* Sets the element type and kind of arithmetic by which the call is priced.  A weight's gradient is f32 of products in
+ * bf16. */
+static void set_arithmetic(msc_plan_call *c) {
   c->dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
   if (c->kind == PLAN_CALL_KIND_MATMUL) c->dtype = c->op->in[0].value->type->dtype;
   c->is_product = c->op->num_out && msc_info(c->op)->cost == MSC_COST_FLOPS;
@@ -42,7 +43,7 @@ static void price_calls(msc_plan *p, const msc_cost *cost) {
   for (size_t s = 0; s < p->num_sections; s++)
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
-      note_arithmetic(c);
+      set_arithmetic(c);
       bool moves = c->kind == PLAN_CALL_KIND_COLLECTIVE;
       c->predicted_ns = moves ? transfer_ns(p, cost, c->op) : msc_plan_call_ns(p, cost, c);
     }
@@ -68,7 +69,7 @@ bool msc_plan_predict_times(msc_plan *p, const msc_cluster *cluster) {
   MSC_TRY(msc_timeline_run(p, p->num_programs ? p->program : &one_section, &nobody, &p->predicted_step_ns,
                            &p->exposed_comm_ns));
   for (uint32_t i = 1; i < p->num_programs; i++) {
-    uint64_t ns, exposed; /* of others only that they end is of interest */
+    uint64_t ns, exposed; /* other programs are simulated only to show that they end */
     if (p->program[i].entry) MSC_TRY(msc_timeline_run(p, &p->program[i], &nobody, &ns, &exposed));
   }
   return true;

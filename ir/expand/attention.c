@@ -54,7 +54,7 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   memcpy(single, t->dim, sizeof single);
   dim[neighbours ? last : t->rank] = n / 2, dim[split] = 2;
   single[last] = n / 2;
-  msc_dtype dtype = wide(t->dtype);
+  msc_dtype dtype = widen_dtype(t->dtype);
   msc_value *x = reshape(b, in[0], t->rank + 1, dim), *angle = rotary_angles(b, op, t, dtype);
   msc_value *a = cast(b, reshape(b, part_of(b, x, split, 0, 1), t->rank, single), dtype),
             *c = cast(b, reshape(b, part_of(b, x, split, 1, 2), t->rank, single), dtype);
@@ -64,7 +64,7 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   dim[split] = 1;
   turned_a = reshape(b, cast(b, turned_a, t->dtype), t->rank + 1, dim);
   turned_c = reshape(b, cast(b, turned_c, t->dtype), t->rank + 1, dim);
-  x = joined(b, split, 2, (msc_value *[]){turned_a, turned_c});
+  x = join_along(b, split, 2, (msc_value *[]){turned_a, turned_c});
   out_result[0] = reshape(b, x, t->rank, t->dim);
   return out_result[0] != NULL;
 }
@@ -95,7 +95,7 @@ static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value 
   double scale = msc_op_float(op, "scale");
   msc_value *scores =
       matrix_product(b, reshape(b, in[0], 4, (int64_t[]){q[0], groups, members * q[2], q[3]}), false, in[1], true);
-  scores = cast(b, scores, wide(in[0]->type->dtype));
+  scores = cast(b, scores, widen_dtype(in[0]->type->dtype));
   if (scale == 0 && q[3]) scale = 1 / sqrt((double)q[3]);
   scores = reshape(b, scores, 4, (int64_t[]){q[0], q[1], q[2], t});
   if (scores) scores = times(b, scores, number(b, scores, scale));

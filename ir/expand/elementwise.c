@@ -18,13 +18,13 @@ bool expand_stop_gradient(msc_builder *b, const msc_op *op, msc_value *const *in
 /* ---- activations; slopes at the kinks are PyTorch's, whose kinks belong to the left side ---- */
 
 bool expand_leaky_relu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return give_result(positive_or(b, in[0], scaled(b, in[0], msc_op_float(op, "slope"))), out_result);
+  return give_result(positive_or(b, in[0], scale_by(b, in[0], msc_op_float(op, "slope"))), out_result);
 }
 
 /* alpha (exp(x) - 1) where x <= 0; exp sees no positive x, which would overflow in the branch not taken */
 bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *zero = number(b, x, 0), *low = choose(b, is_positive(b, x), zero, x);
-  return give_result(positive_or(b, x, scaled(b, msc_compute(b, "exp(a) + -1", low), msc_op_float(op, "alpha"))),
+  return give_result(positive_or(b, x, scale_by(b, msc_compute(b, "exp(a) + -1", low), msc_op_float(op, "alpha"))),
                      out_result);
 }
 
@@ -103,7 +103,7 @@ bool expand_is_inf(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
 
 bool expand_asinh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
-  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
+  msc_value *x = cast(b, in[0], widen_dtype(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
   msc_value *near = msc_compute(b, "log1p(a + a * a / (1 + sqrt(a * a + 1)))", size);
   msc_value *far = msc_compute(b, "log(a) + 0.6931471805599453", size);
   msc_value *y = msc_compute(b, "select(less(a, 1000000000), b, c)", size, near, far);
@@ -113,7 +113,7 @@ bool expand_asinh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 /* NaN below 1 */
 bool expand_acosh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
-  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *t = msc_compute(b, "a - 1", x);
+  msc_value *x = cast(b, in[0], widen_dtype(in[0]->type->dtype)), *t = msc_compute(b, "a - 1", x);
   msc_value *near = msc_compute(b, "log1p(a + sqrt(a * (a + 2)))", t);
   msc_value *far = msc_compute(b, "log(a) + 0.6931471805599453", x);
   msc_value *y = msc_compute(b, "select(less(a, 1000000000), b, c)", x, near, far);
@@ -122,7 +122,7 @@ bool expand_acosh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 
 bool expand_atanh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
-  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
+  msc_value *x = cast(b, in[0], widen_dtype(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
   msc_value *y = msc_compute(b, "log1p(2 * a / (1 - a))", size);
   return give_result(cast(b, msc_compute(b, "sign(a) * (0.5 * b)", x, y), in[0]->type->dtype), out_result);
 }
@@ -132,7 +132,7 @@ bool expand_atanh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 bool expand_atan2(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;
-  msc_value *y = cast(b, in[0], wide(dtype)), *x = cast(b, in[1], wide(dtype));
+  msc_value *y = cast(b, in[0], widen_dtype(dtype)), *x = cast(b, in[1], widen_dtype(dtype));
   msc_value *up = msc_compute(b, "abs(a)", y), *along = msc_compute(b, "abs(a)", x);
   msc_value *equal = msc_compute(b, "select(less(0, a + b), 0.7853981633974483, a + b)", up, along);
   msc_value *flat = msc_compute(b, "select(less(a, b), atan(a / b), c)", up, along, equal);

@@ -1,5 +1,4 @@
-/* expand.c: a composite op in; the primitives that it stands for out, as a function.  The rows' functions for softmax
- * and losses are here. */
+/* expand.c: expands a composite op in place or as a function; expansions of softmax, losses and argmax. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -97,16 +96,16 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
 /* ---- softmax ---- */
 
 /* x minus its maximum along dimension c: the argument of exp. */
-static msc_value *shifted(msc_builder *b, msc_value *x, int64_t c) {
-  return minus(b, x, along(b, MSC_MAX, x, c));
+static msc_value *subtract_max(msc_builder *b, msc_value *x, int64_t c) {
+  return minus(b, x, reduce_along(b, MSC_MAX, x, c));
 }
 
-static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return along(b, MSC_SUM, x, c); }
+static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return reduce_along(b, MSC_SUM, x, c); }
 
 bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_dtype dtype = in[0]->type->dtype;
   int c = axis_of(op, "axis", in[0]->type->rank);
-  msc_value *shift = shifted(b, cast(b, in[0], wide(dtype)), c), *e = msc_compute(b, "exp(a)", shift),
+  msc_value *shift = subtract_max(b, cast(b, in[0], widen_dtype(dtype)), c), *e = msc_compute(b, "exp(a)", shift),
             *sum = sum_along(b, e, c);
   out_result[0] =
       cast(b, op->kind == OP_log_softmax ? msc_compute(b, "a - log(b)", shift, sum) : over(b, e, sum), dtype);
@@ -127,25 +126,25 @@ static msc_value *where_kept(msc_builder *b, msc_value *keep, msc_value *x) {
 }
 
 /* Reduces the losses of rows as the op's reduction says. */
-static msc_value *reduced_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
-  if (!msc_counts_kept_rows(op) || !rows) return reduced(b, msc_op_str(op, "reduction"), rows);
-  msc_value *num = total(b, cast(b, keep, MSC_I32)), *sum = total(b, rows);
+static msc_value *reduce_kept_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
+  if (!msc_counts_kept_rows(op) || !rows) return reduce_loss(b, msc_op_str(op, "reduction"), rows);
+  msc_value *num = sum_to_scalar(b, cast(b, keep, MSC_I32)), *sum = sum_to_scalar(b, rows);
   return over(b, sum, cast(b, num, rows->type->dtype));
 }
 
 /* The labels, after a lookup into zeros that reports at run time a label that names no class. */
-static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
+static msc_value *check_labels(msc_builder *b, msc_value *labels, int64_t num_classes) {
   msc_value *zeros =
       broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
   return msc_compute(b, "a + gather(b, a)", labels, zeros);
 }
 
 /* [*,c]: does the row's label name this class? Rows without a loss name class 0. */
-static msc_value *hits(msc_builder *b, msc_value *keep, msc_value *labels, const msc_type *logits) {
+static msc_value *compare_with_classes(msc_builder *b, msc_value *keep, msc_value *labels, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], n = logits->dim[logits->rank - 1];
   memcpy(dim, logits->dim, sizeof dim);
   dim[logits->rank - 1] = 1;
-  labels = checked(b, where_kept(b, keep, labels), n);
+  labels = check_labels(b, where_kept(b, keep, labels), n);
   if (!labels) return NULL;
   msc_value *classes = count_up(b, labels->type->dtype, n);
   return compare(b, "eq", reshape(b, labels, logits->rank, dim), classes);
@@ -176,38 +175,39 @@ static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *log
                                 msc_value *keep) {
   double s = msc_op_float(op, "label_smoothing");
   int64_t c = logits->type->rank - 1;
-  msc_value *rows = scaled(b, plain_loss(b, op, logits, labels, "none"), 1 - s),
-            *all = scaled(b, mean_over(b, msc_compute(b, "log_softmax(a)", logits), 1, &c, false), s);
-  return reduced_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
+  msc_value *rows = scale_by(b, plain_loss(b, op, logits, labels, "none"), 1 - s),
+            *all = scale_by(b, mean_over(b, msc_compute(b, "log_softmax(a)", logits), 1, &c, false), s);
+  return reduce_kept_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
 }
 
 /* The mean over the rows with a loss: their sum, for which there are kernels, divided by their number. */
 static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
   msc_value *keep = kept_rows(b, op, labels);
-  logits = cast(b, logits, wide(logits->type->dtype));
+  logits = cast(b, logits, widen_dtype(logits->type->dtype));
   if (logits && msc_is_float(labels->type->dtype)) labels = cast(b, labels, logits->type->dtype);
   if (!logits || msc_op_float(op, "label_smoothing") != 0)
     return logits ? smoothed_loss(b, op, logits, labels, keep) : NULL;
-  return reduced_rows(b, op, keep, plain_loss(b, op, logits, labels, "sum"));
+  return reduce_kept_rows(b, op, keep, plain_loss(b, op, logits, labels, "sum"));
 }
 
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t c = in[0]->type->rank - 1;
   if (is_built_loss(op)) return give_result(cast(b, built_loss(b, op, in[0], in[1]), in[0]->type->dtype), out_result);
-  msc_value *keep = kept_rows(b, op, in[1]), *shift = shifted(b, cast(b, in[0], wide(in[0]->type->dtype)), c), *loss;
+  msc_value *keep = kept_rows(b, op, in[1]),
+            *shift = subtract_max(b, cast(b, in[0], widen_dtype(in[0]->type->dtype)), c), *loss;
   msc_value *log_sum = msc_compute(b, "log(a)", sum_along(b, msc_compute(b, "exp(a)", shift), c));
   if (msc_is_float(in[1]->type->dtype)) { /* log_sum * sum(labels) - sum(labels * shift) */
-    msc_value *labels = cast(b, in[1], wide(in[1]->type->dtype));
+    msc_value *labels = cast(b, in[1], widen_dtype(in[1]->type->dtype));
     msc_value *labelled = sum_along(b, times(b, labels, shift), c);
     loss = minus(b, times(b, log_sum, sum_along(b, labels, c)), labelled);
   } else {
-    msc_value *zero = number(b, shift, 0), *picked = choose(b, hits(b, keep, in[1], in[0]->type), shift, zero);
+    msc_value *zero = number(b, shift, 0),
+              *picked = choose(b, compare_with_classes(b, keep, in[1], in[0]->type), shift, zero);
     loss = minus(b, log_sum, sum_along(b, picked, c));
   }
   loss = where_kept(b, keep, without_last(b, loss));
   /* rounded before it is reduced: a sum over cut rows stays one that may be finished later, as the rule says */
-  out_result[0] = reduced(b, msc_op_str(op, "reduction"), cast(b, loss, in[0]->type->dtype));
-  return out_result[0] != NULL;
+  return give_result(reduce_loss(b, msc_op_str(op, "reduction"), cast(b, loss, in[0]->type->dtype)), out_result);
 }
 
 /* dloss, for each row: [] or [*,1] */
@@ -221,30 +221,29 @@ static msc_value *row_gradient(msc_builder *b, const msc_op *op, msc_value *dlos
 
 bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_dtype dtype = in[0]->type->dtype;
-  msc_value *dloss = cast(b, in[2], wide(dtype)), *keep = kept_rows(b, op, in[1]), *label;
+  msc_value *dloss = cast(b, in[2], widen_dtype(dtype)), *keep = kept_rows(b, op, in[1]), *label;
   int64_t c = in[0]->type->rank - 1;
-  msc_value *e = msc_compute(b, "exp(a)", shifted(b, cast(b, in[0], wide(dtype)), c)),
+  msc_value *e = msc_compute(b, "exp(a)", subtract_max(b, cast(b, in[0], widen_dtype(dtype)), c)),
             *p = over(b, e, sum_along(b, e, c));
   if (msc_is_float(in[1]->type->dtype)) {
-    label = cast(b, in[1], wide(dtype));
+    label = cast(b, in[1], widen_dtype(dtype));
     p = times(b, p, sum_along(b, label, c));
   } else {
-    label = cast(b, hits(b, keep, in[1], in[0]->type), wide(dtype));
+    label = cast(b, compare_with_classes(b, keep, in[1], in[0]->type), widen_dtype(dtype));
   }
   msc_value *of_row = row_gradient(b, op, dloss, in[0]->type), *slope = times(b, minus(b, p, label), of_row);
   slope = where_kept(b, keep ? with_last(b, keep) : NULL, slope);
-  out_result[0] = cast(b, slope, dtype);
-  return out_result[0] != NULL;
+  return give_result(cast(b, slope, dtype), out_result);
 }
 
 /* -log_probabilities[label] */
 bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *keep = kept_rows(b, op, in[1]);
-  msc_value *zero = number(b, x, 0), *picked = x ? choose(b, hits(b, keep, in[1], in[0]->type), x, zero) : NULL;
+  msc_value *x = cast(b, in[0], widen_dtype(in[0]->type->dtype)), *keep = kept_rows(b, op, in[1]);
+  msc_value *zero = number(b, x, 0),
+            *picked = x ? choose(b, compare_with_classes(b, keep, in[1], in[0]->type), x, zero) : NULL;
   msc_value *loss = msc_compute(b, "-a", sum_along(b, picked, in[0]->type->rank - 1));
   loss = where_kept(b, keep, without_last(b, loss));
-  out_result[0] = cast(b, reduced_rows(b, op, keep, loss), in[0]->type->dtype);
-  return out_result[0] != NULL;
+  return give_result(cast(b, reduce_kept_rows(b, op, keep, loss), in[0]->type->dtype), out_result);
 }
 
 /* ---- argmax, argmin ---- */
@@ -254,22 +253,20 @@ bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   const msc_type *x = in[0]->type;
   int axis = axis_of(op, "axis", x->rank);
   int64_t dim[MSC_MAX_RANK] = {x->dim[axis], 1, 1, 1, 1, 1, 1, 1}, gone = axis;
-  msc_value *most = along(b, op->kind == OP_argmax ? MSC_MAX : MSC_MIN, in[0], axis);
+  msc_value *most = reduce_along(b, op->kind == OP_argmax ? MSC_MAX : MSC_MIN, in[0], axis);
   msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL,
             *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
   if (!hit || !place) return false;
   if (msc_is_float(x->dtype)) hit = msc_compute(b, "max(a, b)", hit, compare(b, "ne", in[0], in[0]));
   place = reshape(b, place, x->rank - axis, dim);
   msc_value *found = hit && place ? choose(b, hit, place, number(b, place, (double)x->dim[axis])) : NULL;
-  out_result[0] = reduce_by(b, MSC_MIN, found, 1, &gone, msc_op_bool(op, "keep_dims"));
-  return out_result[0] != NULL;
+  return give_result(reduce_by(b, MSC_MIN, found, 1, &gone, msc_op_bool(op, "keep_dims")), out_result);
 }
 
 /* ---- losses of elements ---- */
 
 static bool give_loss(msc_builder *b, const msc_op *op, msc_value *loss, msc_value **out_result) {
-  out_result[0] = reduced(b, msc_op_str(op, "reduction"), loss);
-  return out_result[0] != NULL;
+  return give_result(reduce_loss(b, msc_op_str(op, "reduction"), loss), out_result);
 }
 
 bool expand_absolute_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {

@@ -36,7 +36,7 @@ static msc_value *masked(msc_builder *b, const msc_op *op, msc_value *const *in,
 /* scale q k^T [b,h,s,t] in f32 at least; -infinity where a position is not seen. */
 static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, msc_value *const *in, size_t mask) {
   msc_value *scores = by_head(b, z, matrix_product(b, by_group(b, z, in[0]), false, in[1], true));
-  if (scores) scores = cast(b, scores, wide(scores->type->dtype));
+  if (scores) scores = cast(b, scores, widen_dtype(scores->type->dtype));
   scores = masked(b, op, in, mask, times(b, scores, number(b, scores, z->scale)));
   if (!scores || !msc_op_bool(op, "causal")) return scores;
   msc_value *row = reshape(b, count_up(b, MSC_I32, z->positions), 2, (int64_t[]){z->positions, 1});
@@ -53,8 +53,7 @@ static msc_value *apply_keep_mask(msc_builder *b, const msc_op *op, msc_value *c
 bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
-  msc_value *scores = scores_of(b, op, &z, in, 3),
-            *most = along(b, MSC_MAX, scores, last);
+  msc_value *scores = scores_of(b, op, &z, in, 3), *most = reduce_along(b, MSC_MAX, scores, last);
   msc_value *e = msc_compute(b, "exp(a - b)", scores, most),
             *sum = e ? sum_over(b, e, 1, &last, true) : NULL;
   msc_value *weights = by_group(b, &z, cast(b, apply_keep_mask(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
@@ -68,7 +67,7 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
  * q */
 bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
-  msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);
+  msc_dtype narrow = in[0]->type->dtype, dtype = widen_dtype(narrow);
   const int64_t last = 3, column[] = {z.batch, z.heads, z.positions, 1};
   msc_value *scores = scores_of(b, op, &z, in, 6), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
   msc_value *p = msc_compute(b, "exp(a - b)", scores, stats), *dy = by_group(b, &z, in[5]);

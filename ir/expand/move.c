@@ -17,7 +17,7 @@ bool expand_stack(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   dim[axis] = 1;
   msc_value **x = msc_new_array(msc_context_arena(formula_ctx(b)), msc_value *, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) x[i] = reshape(b, in[i], y->rank, dim);
-  return give_result(joined(b, axis, op->num_in, x), out_result);
+  return give_result(join_along(b, axis, op->num_in, x), out_result);
 }
 
 /* Dimension by dimension: [.., n, ..] is repeated as [.., times, n, ..]. */
@@ -61,5 +61,5 @@ bool expand_roll(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   if (shift < 0) shift += n;
   if (shift == 0) return give_result(reshape(b, in[0], in[0]->type->rank, in[0]->type->dim), out_result);
   msc_value *last = part_of(b, in[0], dim, n - shift, n), *first = part_of(b, in[0], dim, 0, n - shift);
-  return give_result(joined(b, dim, 2, (msc_value *[]){last, first}), out_result);
+  return give_result(join_along(b, dim, 2, (msc_value *[]){last, first}), out_result);
 }

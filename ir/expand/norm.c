@@ -11,7 +11,7 @@ static int dims_from(int axis, int rank, int64_t *out_dims) {
 }
 
 /* Subtracts the mean over dims. */
-static msc_value *centered(msc_builder *b, msc_value *x, int num, const int64_t *dims, msc_value **out_mean) {
+static msc_value *subtract_mean(msc_builder *b, msc_value *x, int num, const int64_t *dims, msc_value **out_mean) {
   *out_mean = mean_over(b, x, num, dims, true);
   return minus(b, x, *out_mean);
 }
@@ -36,8 +36,8 @@ bool expand_layer_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   const msc_type *t = in[0]->type;
   int64_t dims[MSC_MAX_RANK];
   int axis = axis_of(op, "axis", t->rank), num = dims_from(axis, t->rank, dims);
-  msc_value *x = cast(b, in[0], wide(t->dtype)), *mean;
-  if (op->kind == OP_layer_norm) x = centered(b, x, num, dims, &mean);
+  msc_value *x = cast(b, in[0], widen_dtype(t->dtype)), *mean;
+  if (op->kind == OP_layer_norm) x = subtract_mean(b, x, num, dims, &mean);
   x = normalized(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
   out_result[0] = cast(b, affine(b, x, op->num_in, in, t->rank - axis, t->dim + axis), t->dtype);
   return out_result[0] != NULL;
@@ -52,7 +52,7 @@ bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in,
   msc_dtype dtype = in[0]->type->dtype;
   int64_t dims[MSC_MAX_RANK];
   int rank = in[0]->type->rank, num = dims_from(axis_of(op, "axis", rank), rank, dims);
-  msc_value *x = cast(b, in[0], wide(dtype)), *sum = sum_over(b, times(b, x, x), num, dims, true);
+  msc_value *x = cast(b, in[0], widen_dtype(dtype)), *sum = sum_over(b, times(b, x, x), num, dims, true);
   sum = msc_compute(b, "max(a, b)", sum, number(b, sum, msc_op_float(op, "eps")));
   out_result[0] = cast(b, msc_compute(b, "a * rsqrt(b)", x, sum), dtype);
   return out_result[0] != NULL;
@@ -70,8 +70,8 @@ bool expand_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
     dim[d] = d == 1 ? groups : d == 2 ? t->dim[1] / groups : t->dim[d < 1 ? d : d - 1], at[d] = 1;
   at[1] = dim[1], at[2] = dim[2];
   num = dims_from(2, rank, dims);
-  msc_value *x = reshape(b, cast(b, in[0], wide(t->dtype)), rank, dim), *mean;
-  x = centered(b, x, num, dims, &mean);
+  msc_value *x = reshape(b, cast(b, in[0], widen_dtype(t->dtype)), rank, dim), *mean;
+  x = subtract_mean(b, x, num, dims, &mean);
   x = normalized(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
   out_result[0] = cast(b, reshape(b, affine(b, x, op->num_in, in, rank - 1, at + 1), t->rank, t->dim), t->dtype);
   return out_result[0] != NULL;
@@ -95,10 +95,10 @@ bool expand_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
     at[d] = d == axis ? t->dim[d] : 1;
     if (d != axis) dims[num++] = d, count *= t->dim[d];
   }
-  msc_dtype dtype = wide(t->dtype);
+  msc_dtype dtype = widen_dtype(t->dtype);
   msc_value *x = cast(b, in[0], dtype), *mean, *variance;
   if (msc_op_bool(op, "training")) {
-    x = centered(b, x, num, dims, &mean);
+    x = subtract_mean(b, x, num, dims, &mean);
     variance = mean_square(b, x, num, dims);
     out_result[1] = mean ? moving(b, op, in[3], mean) : NULL;
     msc_value *unbiased =

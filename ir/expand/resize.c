@@ -6,9 +6,9 @@
 #include "ir/interp/kernel.h"
 #include "ir/op_table.h"
 
-/* Elements are squares beside each other: the middle of o lies at (o + 0.5) * in / out - 0.5 of x, and what lies before
- * the first middle is the first element.  nearest: the element that o's beginning lies in. */
-static void weigh(msc_tensor *matrix, int64_t in, int64_t out, bool transposed, bool nearest) {
+/* Fills the matrix of linear interpolation: element o of `out` is read at (o + 0.5) in / out - 0.5, not below 0.
+ * `nearest`: all weight on element floor(o in / out). */
+static void fill_weights(msc_tensor *matrix, int64_t in, int64_t out, bool transposed, bool nearest) {
   for (int64_t o = 0; o < out; o++) {
     double middle = fmax(0, ((double)o + 0.5) * (double)in / (double)out - 0.5);
     int64_t first = nearest ? o * in / out : (int64_t)middle, next = first + 1 < in ? first + 1 : first;
@@ -24,7 +24,7 @@ static msc_value *matrix_of(msc_builder *b, msc_dtype dtype, int64_t in, int64_t
   msc_context *ctx = formula_ctx(b);
   const msc_type *t = msc_type_of(ctx, dtype, 2, (int64_t[]){transposed ? in : out, transposed ? out : in}, NULL);
   msc_tensor matrix = msc_tensor_new(msc_context_arena(ctx), t);
-  weigh(&matrix, in, out, transposed, nearest);
+  fill_weights(&matrix, in, out, transposed, nearest);
   return constant_of(b, t, matrix.data);
 }
 
@@ -37,7 +37,6 @@ bool expand_resize(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
     v = matrix_product(b, v, false, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest), false);
   if (x->dim[2] != y->dim[2])
     v = matrix_product(b, matrix_of(b, x->dtype, x->dim[2], y->dim[2], false, nearest), false, v, false);
-  if (v == in[0]) v = reshape(b, scaled(b, v, 1), 4, y->dim);
-  out_result[0] = v;
-  return v != NULL;
+  if (v == in[0]) v = reshape(b, scale_by(b, v, 1), 4, y->dim);
+  return give_result(v, out_result);
 }

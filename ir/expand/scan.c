@@ -46,7 +46,7 @@ static msc_value *of_others(msc_builder *b, msc_reduction r, msc_value *total, i
   dim[axis] = 1, dim[axis + 1] = blocks;
   msc_value *block = places(b, blocks, rank, axis), *other = places(b, blocks, rank, axis + 1);
   msc_value *counts = compare(b, reverse ? "gt" : "lt", other, block), *none = number(b, total, r == MSC_PROD);
-  return along(b, r, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
+  return reduce_along(b, r, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
 }
 
 bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -57,10 +57,10 @@ bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc
   msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis + 1)),
                       msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
                       msc_named(ctx, "reverse", msc_bool(reverse))};
-  msc_value *x = in_blocks(b, cast(b, in[0], wide(t->dtype)), axis, msc_num_blocks(op, t->dim[axis]));
+  msc_value *x = in_blocks(b, cast(b, in[0], widen_dtype(t->dtype)), axis, msc_num_blocks(op, t->dim[axis]));
   msc_reduction all = sum ? MSC_SUM : MSC_PROD;
   msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL,
-            *total = x ? along(b, all, x, axis + 1) : NULL;
+            *total = x ? reduce_along(b, all, x, axis + 1) : NULL;
   msc_value *others = of_others(b, all, total, axis, reverse),
             *y = msc_compute(b, sum ? "a + b" : "a * b", within, others);
   out_result[0] = y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL;

@@ -4,7 +4,7 @@
  *
  *     plan_plan p;
  *     flatbuf_fault fault;
- *     if (!flatbuf_verify(&plan_schema, data, bytes, 100000, &fault)) return damaged(&fault);
+ *     if (!flatbuf_verify(&plan_schema, data, bytes, 100000, &fault)) return report_damage(&fault);
  *     p = plan_plan_root(data);
  *     for (uint32_t i = 0; i < plan_plan_kernels_num(p); i++) use(plan_kernel_name(plan_plan_kernels(p, i)));
  *

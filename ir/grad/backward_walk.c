@@ -6,7 +6,7 @@
 #include "ir/grad/op_gradients.h"
 #include "ir/op_table.h"
 
-static bool flows(const msc_op *op) {
+static bool passes_gradient(const msc_op *op) {
   msc_grad_fn *grad = msc_info(op)->grad;
   return grad != grad_none && grad != grad_zero;
 }
@@ -15,7 +15,7 @@ void msc_mark_active(const msc_reverse *r, const msc_op *end) {
   for (const msc_op *op = r->f->body->first; op != end; op = op->next) {
     bool active = false;
     for (size_t i = 0; i < op->num_in && !active; i++) active = r->active[op->in[i].value->id];
-    for (size_t i = 0; i < op->num_out && active && flows(op); i++)
+    for (size_t i = 0; i < op->num_out && active && passes_gradient(op); i++)
       r->active[op->out[i].id] = msc_is_float(op->out[i].type->dtype);
   }
 }

@@ -77,7 +77,7 @@ bool grad_div(msc_grad_ctx *g, msc_op *op) {
 
 /* Gives the gradient to the larger operand; equal ones get half each. */
 static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
-  msc_value *half = scaled(&g->b, dy_of(g), 0.5);
+  msc_value *half = scale_by(&g->b, dy_of(g), 0.5);
   msc_value *equal = compare(&g->b, "eq", in(op, 0), in(op, 1));
   for (size_t i = 0; i < 2; i++) {
     if (!g->wanted[i]) continue;
@@ -192,11 +192,11 @@ static msc_value *gelu_erf_slope(msc_grad_ctx *g, msc_value *x) {
 static msc_value *gelu_tanh_slope(msc_grad_ctx *g, msc_value *x) {
   const double c = 0.79788456080286536, k = 0.044715;
   msc_value *one = number(&g->b, x, 1), *square = times(&g->b, x, x);
-  msc_value *stretch = plus(&g->b, scaled(&g->b, square, k), one), *u = times(&g->b, scaled(&g->b, x, c), stretch);
+  msc_value *stretch = plus(&g->b, scale_by(&g->b, square, k), one), *u = times(&g->b, scale_by(&g->b, x, c), stretch);
   msc_value *t = msc_compute(&g->b, "tanh(a)", u);
-  msc_value *du = scaled(&g->b, plus(&g->b, scaled(&g->b, square, 3 * k), one), c);
+  msc_value *du = scale_by(&g->b, plus(&g->b, scale_by(&g->b, square, 3 * k), one), c);
   msc_value *bend = times(&g->b, times(&g->b, x, minus(&g->b, one, times(&g->b, t, t))), du);
-  return scaled(&g->b, plus(&g->b, plus(&g->b, t, one), bend), 0.5);
+  return scale_by(&g->b, plus(&g->b, plus(&g->b, t, one), bend), 0.5);
 }
 
 bool grad_gelu(msc_grad_ctx *g, msc_op *op) {
@@ -242,7 +242,7 @@ bool grad_split(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   msc_value **part = msc_new_array(msc_context_arena(ctx), msc_value *, op->num_out);
   for (size_t i = 0; i < op->num_out; i++) part[i] = g->dresult[i] ? g->dresult[i] : zeros_like(g, &op->out[i]);
-  return give_gradient(g, op, 0, joined(&g->b, (int)msc_op_int(op, "dim"), op->num_out, part));
+  return give_gradient(g, op, 0, join_along(&g->b, (int)msc_op_int(op, "dim"), op->num_out, part));
 }
 
 /* Reads attribute `name`, one entry per dimension; `fill` when absent. */

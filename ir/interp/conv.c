@@ -1,5 +1,5 @@
-/* conv.c: the ops whose windows slide over h and w, by plain loops over global indexes: a rank that lacks rows which
- * its windows see is found out. */
+/* conv.c: the ops whose windows slide over h and w, by plain loops over global indexes.  Reading an element that
+ * the rank does not hold is a fault (msc_piece_get). */
 #include "ir/conv.h"
 #include "ir/interp/kernel.h"
 
@@ -16,7 +16,7 @@ static bool find_window_over(const msc_window *w, int64_t i, int64_t k, int64_t 
   return at >= 0 && at % w->stride == 0 && *out_o < w->y;
 }
 
-/* The op's sizes, global: local shapes are whole ones to it. */
+/* The op's sizes in the whole tensors; msc_conv_of would take a rank's local sizes for them. */
 static msc_conv conv_of(const msc_eval *e) {
   msc_conv c = msc_conv_of(e->op);
   const msc_piece *x = &e->in[0], *y = e->op->kind == OP_conv2d_weight_grad ? &e->in[1] : &e->out[0];
@@ -51,10 +51,9 @@ static msc_scalar add_term(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_
   return msc_arithmetic(SCALAR_add, d, sum, msc_arithmetic(SCALAR_mul, d, a, b));
 }
 
-/* Channels of group g that the rank holds of a tensor's dimension 1: reduced letters may be cut. */
-static void channels_in(const msc_piece *p, int dim, int64_t g, int64_t per_group, int64_t *out_begin,
-                        int64_t *out_end) {
-  int64_t begin = g * per_group, end = begin + per_group, have = p->box.begin[dim], have_end = have + p->box.size[dim];
+/* Sets the range of group g's channels, in dimension 1 of p, that the rank holds. */
+static void find_held_channels(const msc_piece *p, int64_t g, int64_t per_group, int64_t *out_begin, int64_t *out_end) {
+  int64_t begin = g * per_group, end = begin + per_group, have = p->box.begin[1], have_end = have + p->box.size[1];
   *out_begin = begin > have ? begin : have;
   *out_end = end < have_end ? end : have_end;
 }
@@ -64,7 +63,7 @@ void eval_conv2d(msc_eval *e) {
   int64_t y[MSC_MAX_RANK], per_c = c.c / c.groups, per_o = c.o / c.groups, begin, end;
   for (bool more = msc_first_index(&e->out[0], y); more && !e->fault; more = msc_next_index(&e->out[0], y)) {
     msc_scalar sum = {.f = 0};
-    channels_in(&e->in[0], 1, y[1] / per_o, per_c, &begin, &end);
+    find_held_channels(&e->in[0], y[1] / per_o, per_c, &begin, &end);
     for (int64_t ch = begin; ch < end; ch++) {
       int64_t x[4] = {y[0], ch};
       for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0;) {
@@ -81,7 +80,7 @@ void eval_conv2d_transpose(msc_eval *e) {
   int64_t x[MSC_MAX_RANK], per_c = c.c / c.groups, per_o = c.o / c.groups, begin, end;
   for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
     msc_scalar sum = {.f = 0};
-    channels_in(&e->in[0], 1, x[1] / per_c, per_o, &begin, &end);
+    find_held_channels(&e->in[0], x[1] / per_c, per_o, &begin, &end);
     for (int64_t o = begin; o < end; o++) {
       int64_t y[4] = {x[0], o};
       for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;) {
@@ -93,7 +92,7 @@ void eval_conv2d_transpose(msc_eval *e) {
   }
 }
 
-/* Over the images and windows that the rank holds of dy. */
+/* Sums over the images and windows of dy that the rank holds: the result is partial if dy is cut. */
 void eval_conv2d_weight_grad(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t w[MSC_MAX_RANK], y[MSC_MAX_RANK], per_c = c.c / c.groups, per_o = c.o / c.groups;

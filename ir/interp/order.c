@@ -61,8 +61,8 @@ void eval_unique(msc_eval *e) {
   msc_piece_put(e, 2, NULL, (msc_scalar){.i = count});
 }
 
-/* The rows of a call come to the places in front, in the order in which it names them: which rows a cache holds from
- * one call to the next is not part of the program. */
+/* Row k of the cache is the k-th different row that the operands name, and each result is its operand's position there.
+ * What a cache keeps between calls is not modelled. */
 void eval_admit(msc_eval *e) {
   int64_t all = 0, num = 0, index[MSC_MAX_RANK];
   for (size_t i = 0; i < e->op->num_in; i++) all += msc_piece_elems(&e->in[i]);

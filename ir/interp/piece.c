@@ -1,4 +1,5 @@
-/* piece.c: reading and writing single elements of tensors and of the pieces that ranks hold. */
+/* piece.c: scalars of each element type, elements of tensors, and elements of the pieces that ranks hold: read,
+ * written, walked. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 /* ---- scalars ---- */
 
 /* Range of an integer type; i1 is 0..1. */
-static void limits(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
+static void integer_range(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
   int bits = d == MSC_I1 ? 1 : 8 * (int)msc_dtype_bytes(d);
   bool sign = msc_dtype_class_of(d) == MSC_CLASS_INT;
   *out_max = UINT64_MAX >> (64 - bits + sign);
@@ -21,7 +22,7 @@ msc_scalar msc_scalar_of(msc_dtype d, double v) {
   uint64_t max;
   if (msc_is_float(d)) return (msc_scalar){.f = v};
   if (d == MSC_I1) return (msc_scalar){.i = v != 0};
-  limits(d, &min, &max);
+  integer_range(d, &min, &max);
   if (v != v) return (msc_scalar){.i = 0};
   if (v <= (double)min) return (msc_scalar){.i = min};
   if (v >= (double)max) return (msc_scalar){.u = max};
@@ -33,7 +34,7 @@ msc_scalar msc_identity(msc_reduction r, msc_dtype d) {
   uint64_t max;
   if (r == MSC_SUM || r == MSC_PROD) return msc_scalar_of(d, r == MSC_PROD);
   if (msc_is_float(d)) return (msc_scalar){.f = r == MSC_MAX ? -INFINITY : INFINITY};
-  limits(d, &min, &max);
+  integer_range(d, &min, &max);
   return r == MSC_MAX ? (msc_scalar){.i = min} : (msc_scalar){.u = max};
 }
 
@@ -179,7 +180,7 @@ void msc_fault(msc_eval *e, const char *fmt, ...) {
   e->fault = msc_arena_printf(e->arena, "%s", text);
 }
 
-static void not_held(msc_eval *e, const char *which, size_t i, const msc_piece *p, const int64_t *index) {
+static void report_not_held(msc_eval *e, const char *which, size_t i, const msc_piece *p, const int64_t *index) {
   char text[MSC_MAX_RANK * 21 + 1] = "";
   for (int d = 0, n = 0; d < p->rank; d++)
     n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRId64, d ? "," : "", index[d]);
@@ -190,7 +191,7 @@ msc_scalar msc_piece_get(msc_eval *e, size_t i, const int64_t *index) {
   const msc_piece *p = &e->in[i];
   int64_t offset = msc_piece_offset(p, index);
   if (offset >= 0) return msc_load(p->dtype, p->data, offset);
-  not_held(e, "operand", i, p, index);
+  report_not_held(e, "operand", i, p, index);
   return (msc_scalar){.u = 0};
 }
 
@@ -205,5 +206,5 @@ void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v) {
   const msc_piece *p = &e->out[i];
   int64_t offset = msc_piece_offset(p, index);
   if (offset >= 0) msc_store(p->dtype, p->data, offset, v);
-  else not_held(e, "result", i, p, index);
+  else report_not_held(e, "result", i, p, index);
 }

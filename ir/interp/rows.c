@@ -99,7 +99,7 @@ typedef struct {
 } row_stats;
 
 /* An element of operand 0; minus infinity in a column that is padding. */
-static double score(msc_eval *e, const int64_t *index) {
+static double score_at(msc_eval *e, const int64_t *index) {
   const msc_attr_value *classes = msc_op_attr(e->op, MSC_FACT(classes));
   return classes && index[e->in[0].rank - 1] >= classes->i ? -INFINITY : msc_piece_get(e, 0, index).f;
 }
@@ -110,8 +110,8 @@ static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
   int64_t n = e->in[0].full[axis];
   double sum = 0;
   for (index[axis] = 0; index[axis] < n; index[axis]++)
-    s.max = msc_arithmetic(SCALAR_max, MSC_F64, (msc_scalar){.f = s.max}, (msc_scalar){.f = score(e, index)}).f;
-  for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(score(e, index) - s.max);
+    s.max = msc_arithmetic(SCALAR_max, MSC_F64, (msc_scalar){.f = s.max}, (msc_scalar){.f = score_at(e, index)}).f;
+  for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(score_at(e, index) - s.max);
   s.log_sum = log(sum);
   return s;
 }
@@ -141,7 +141,7 @@ static bool is_ignored(msc_eval *e, const int64_t *index) {
 }
 
 /* Weight of class c in the label of this row: a probability, or 1 for the class named. */
-static double label(msc_eval *e, const int64_t *index, int64_t c) {
+static double label_weight(msc_eval *e, const int64_t *index, int64_t c) {
   int last = e->in[0].rank - 1;
   int64_t at[MSC_MAX_RANK];
   memcpy(at, index, sizeof at);
@@ -157,7 +157,7 @@ static const char *reduction_word(const msc_eval *e) { return msc_op_str(e->op, 
 static bool is_mean(const msc_eval *e) { return strcmp(reduction_word(e), "mean") == 0; }
 static bool is_none(const msc_eval *e) { return strcmp(reduction_word(e), "none") == 0; }
 
-/* One index per row that the rank holds of operand 0; the count of all rows of the whole tensor. */
+/* Returns the first element of each row that the rank holds; *out_count: rows of the whole tensor. */
 static msc_piece pick_rows(const msc_piece *x, int64_t *out_count) {
   msc_piece rows = *x;
   int last = x->rank - 1;
@@ -176,8 +176,8 @@ static double eval_row_loss(msc_eval *e, int64_t *index) {
   index[last] = 0;
   if (is_ignored(e, index)) return 0;
   for (index[last] = 0; index[last] < e->in[0].full[last]; index[last]++) {
-    double weight = label(e, index, index[last]);
-    if (weight != 0) loss -= weight * (score(e, index) - s.max - s.log_sum);
+    double weight = label_weight(e, index, index[last]);
+    if (weight != 0) loss -= weight * (score_at(e, index) - s.max - s.log_sum);
   }
   index[last] = 0;
   return loss;
@@ -205,10 +205,10 @@ void eval_cross_entropy_grad(msc_eval *e) {
     bool ignored = is_ignored(e, index);
     /* dloss is a scalar or one per row */
     double scale = msc_piece_get(e, 2, index).f / (is_mean(e) ? mean_count(e, count) : 1), total = 0;
-    for (int64_t c = 0; c < n && !ignored; c++) total += label(e, index, c);
+    for (int64_t c = 0; c < n && !ignored; c++) total += label_weight(e, index, c);
     for (index[last] = 0; index[last] < n; index[last]++) {
-      double p = exp(score(e, index) - s.max - s.log_sum);
-      double slope = ignored ? 0 : (p * total - label(e, index, index[last])) * scale;
+      double p = exp(score_at(e, index) - s.max - s.log_sum);
+      double slope = ignored ? 0 : (p * total - label_weight(e, index, index[last])) * scale;
       msc_piece_put(e, 0, index, (msc_scalar){.f = slope});
     }
     index[last] = 0;

@@ -416,7 +416,7 @@ bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc
                       const msc_layout **out_layout) {
   scanner s = {ctx, mesh, loc, "layout", text, text, MSC_E_LAYOUT};
   msc_layout l;
-  const void **known = msc_known(ctx, msc_intern_bytes(ctx, mesh, sizeof *mesh), msc_intern(ctx, text));
+  const void **known = msc_memo_of(ctx, msc_intern_bytes(ctx, mesh, sizeof *mesh), msc_intern(ctx, text));
   int num = 0;
   memset(&l, 0, sizeof l);
   if (!*known) {

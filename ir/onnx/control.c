@@ -94,7 +94,7 @@ static bool set_stacked(onnx_node *n, size_t i, size_t num, onnx_value *const *v
     for (int d = 0; d <= x->type->rank; d++) dim[d] = d < at ? x->type->dim[d] : d == at ? 1 : x->type->dim[d - 1];
     MSC_TRY((part[reversed ? num - 1 - k : k] = reshape(n->b, x, x->type->rank + 1, dim)));
   }
-  return onnx_set(n, i, num == 1 ? part[0] : joined(n->b, at, num, part));
+  return onnx_set(n, i, num == 1 ? part[0] : join_along(n->b, at, num, part));
 }
 
 static onnx_value *scalar(onnx_node *n, msc_dtype dtype, int64_t v) {

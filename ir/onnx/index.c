@@ -66,7 +66,7 @@ static msc_value *place_numbers(onnx_node *n, const msc_type *x, size_t i, int b
   msc_value *before = compare(n->b, "lt", k, like(n->b, k, 0));
   msc_value *wrapped = plus(n->b, k, onnx_dense(n->b, k->type->dtype, 1, &m, size));
   parts[batch] = choose(n->b, before, wrapped, k);
-  return batch ? joined(n->b, rank - 1, (size_t)batch + 1, parts) : parts[0];
+  return batch ? join_along(n->b, rank - 1, (size_t)batch + 1, parts) : parts[0];
 }
 
 bool onnx_build_gather_nd(onnx_node *n) {
@@ -159,7 +159,7 @@ static msc_value *element_numbers(onnx_node *n, msc_value *k, const msc_type *x,
   msc_value *sum = NULL;
   for (int d = x->rank - 1; d >= 0; stride *= x->dim[d--]) {
     msc_value *i = d == axis ? cast(n->b, k, MSC_I64) : iota(n->b, MSC_I64, k->type->rank, k->type->dim, d);
-    msc_value *term = scaled(n->b, i, (double)stride);
+    msc_value *term = scale_by(n->b, i, (double)stride);
     sum = sum && term ? plus(n->b, sum, term) : term;
     if (!sum) return NULL;
   }

@@ -22,10 +22,10 @@ bool onnx_build_gemm(onnx_node *n) {
     if (a->type->rank != 2 || w->type->rank != 2) return onnx_refuse(n, "takes matrices");
     y = onnx_matmul(n->b, ta ? transpose(n->b, a, turned) : a, tb ? transpose(n->b, w, turned) : w);
   }
-  if (alpha != 1) y = scaled(n->b, y, alpha);
+  if (alpha != 1) y = scale_by(n->b, y, alpha);
   if (!onnx_has(n, 2)) return onnx_set(n, 0, y);
   msc_value *c = onnx_in(n, 2);
-  if (beta != 1) c = scaled(n->b, c, beta);
+  if (beta != 1) c = scale_by(n->b, c, beta);
   return onnx_set(n, 0, y && c ? plus(n->b, y, c) : NULL);
 }
 
@@ -110,7 +110,7 @@ static bool read_heads(onnx_node *n, heads *h) {
     msc_value *past = onnx_in(n, 4 + i);
     if (!past || past->type->rank != 4) return past && onnx_refuse(n, "what is kept must have rank 4");
     h->offset = past->type->dim[2];
-    MSC_TRY((in[1 + i] = joined(n->b, 2, 2, (msc_value *[]){past, in[1 + i]})));
+    MSC_TRY((in[1 + i] = join_along(n->b, 2, 2, (msc_value *[]){past, in[1 + i]})));
   }
   h->q = in[0], h->k = in[1], h->v = in[2];
   h->heads = h->q->type->dim[1], h->groups = h->k->type->dim[1];
@@ -181,14 +181,14 @@ static msc_value *given_mask(onnx_node *n, int64_t keys) {
 
 /* scale q k^T */
 static msc_value *scaled_scores(onnx_node *n, msc_value *q, msc_value *k, double scale) {
-  return matrix_product(n->b, scaled(n->b, q, scale), false, k, true);
+  return matrix_product(n->b, scale_by(n->b, q, scale), false, k, true);
 }
 
 /* Probabilities along the last dimension; 0 where nothing is seen. */
 static msc_value *soft(onnx_node *n, msc_value *x, bool may_be_empty) {
   if (!may_be_empty) return msc_compute(n->b, "softmax(a)", x);
   int64_t last = x->type->rank - 1;
-  msc_value *m = along(n->b, MSC_MAX, x, last);
+  msc_value *m = reduce_along(n->b, MSC_MAX, x, last);
   msc_value *none = m ? compare(n->b, "eq", m, like(n->b, m, -(double)INFINITY)) : NULL;
   m = none ? choose(n->b, none, like(n->b, m, 0), m) : NULL;
   msc_value *e = msc_compute(n->b, "exp(a - b)", x, m), *sum = e ? sum_over(n->b, e, 1, &last, true) : NULL;
@@ -309,10 +309,10 @@ bool onnx_build_rotary(onnx_node *n) {
   if (interleaved) {
     const int64_t five[] = {d[0], d[1], d[2], half, 1};
     msc_value *both[2] = {reshape(n->b, real, 5, five), reshape(n->b, imaginary, 5, five)};
-    turned = joined(n->b, 4, 2, both);
+    turned = join_along(n->b, 4, 2, both);
     turned = turned ? reshape(n->b, turned, 4, (int64_t[]){d[0], d[1], d[2], 2 * half}) : NULL;
-  } else turned = joined(n->b, 3, 2, (msc_value *[]){real, imaginary});
-  if (2 * half < size) turned = joined(n->b, 3, 2, (msc_value *[]){turned, part_of(n->b, x, 3, 2 * half, size)});
+  } else turned = join_along(n->b, 3, 2, (msc_value *[]){real, imaginary});
+  if (2 * half < size) turned = join_along(n->b, 3, 2, (msc_value *[]){turned, part_of(n->b, x, 3, 2 * half, size)});
   if (in->type->rank == 4) turned = onnx_move_dim(n->b, turned, 2, 1);
   return onnx_set(n, 0, turned ? reshape(n->b, turned, in->type->rank, in->type->dim) : NULL);
 }

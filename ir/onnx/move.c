@@ -125,7 +125,7 @@ bool onnx_build_concat(onnx_node *n) {
     bool empty = axis < t->rank && !t->dim[axis] && (num || i + 1 < n->num_in);
     if (!empty) MSC_TRY((in[num++] = onnx_in(n, i)));
   }
-  return onnx_set(n, 0, num == 1 ? in[0] : joined(n->b, axis, num, in));
+  return onnx_set(n, 0, num == 1 ? in[0] : join_along(n->b, axis, num, in));
 }
 
 bool onnx_build_split(onnx_node *n) {
@@ -371,10 +371,10 @@ bool onnx_build_range(onnx_node *n) {
   double num = delta != 0 ? ceil((limit - start) / delta) : NAN;
   if (!(num < 1e15)) return onnx_refuse(n, "has no end");
   int64_t elems = num > 0 ? (int64_t)num : 0;
-  msc_dtype with = msc_is_float(t->dtype) ? wide(t->dtype) : t->dtype;
+  msc_dtype with = msc_is_float(t->dtype) ? widen_dtype(t->dtype) : t->dtype;
   msc_value *i = iota(n->b, MSC_I64, 1, &elems, 0), *k = cast(n->b, i, with);
   if (!k) return false;
-  msc_value *y = plus(n->b, scaled(n->b, k, delta), like(n->b, k, start));
+  msc_value *y = plus(n->b, scale_by(n->b, k, delta), like(n->b, k, start));
   return onnx_set(n, 0, cast(n->b, y, t->dtype));
 }
 

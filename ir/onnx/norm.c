@@ -13,8 +13,8 @@ static msc_value *per_channel(onnx_node *n, msc_value *v, int rank) {
 }
 
 /* x - mean over the dimensions, the mean, and the variance, which are kept with size 1. */
-static msc_value *centred(onnx_node *n, msc_value *x, int num, const int64_t *dims, msc_value **out_mean,
-                          msc_value **out_variance) {
+static msc_value *subtract_mean(onnx_node *n, msc_value *x, int num, const int64_t *dims, msc_value **out_mean,
+                                msc_value **out_variance) {
   *out_mean = x ? mean_over(n->b, x, num, dims, true) : NULL;
   msc_value *d = msc_compute(n->b, "a - b", x, *out_mean), *square = msc_compute(n->b, "a * a", d);
   *out_variance = square ? mean_over(n->b, square, num, dims, true) : NULL;
@@ -45,7 +45,7 @@ bool onnx_build_batch_norm(onnx_node *n) {
   msc_value *v[5] = {in};
   for (size_t i = 1; i < 5; i++) MSC_TRY((v[i] = onnx_in(n, i)));
   if (!in) return false;
-  msc_dtype type = wide(in->type->dtype);
+  msc_dtype type = widen_dtype(in->type->dtype);
   for (int i = 0; i < 5; i++) v[i] = cast(n->b, v[i], type);
   msc_value *x = v[0], *mean = v[3], *var = v[4];
   int rank = x->type->rank;
@@ -59,13 +59,13 @@ bool onnx_build_batch_norm(onnx_node *n) {
   int num = 0;
   for (int d = 0; d < rank; d++)
     if (d != 1) dims[num++] = d;
-  msc_value *d = centred(n, x, num, dims, &mean, &var), *y = normalized_by(n, d, var, eps, NULL);
+  msc_value *d = subtract_mean(n, x, num, dims, &mean, &var), *y = normalized_by(n, d, var, eps, NULL);
   y = scale_and_shift(n, y, v[1], v[2], rank);
   msc_value *batch[2] = {mean, var};
   for (size_t i = 0; i < 2 && y; i++) {
     if (!onnx_wants(n, 1 + i)) continue;
-    msc_value *old = scaled(n->b, v[3 + i], momentum);
-    msc_value *now = scaled(n->b, reshape(n->b, batch[i], 1, v[3]->type->dim), 1 - momentum);
+    msc_value *old = scale_by(n->b, v[3 + i], momentum);
+    msc_value *now = scale_by(n->b, reshape(n->b, batch[i], 1, v[3]->type->dim), 1 - momentum);
     MSC_TRY(onnx_set(n, 1 + i, cast(n->b, plus(n->b, old, now), n->in[3 + i]->type->dtype)));
   }
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
@@ -74,7 +74,7 @@ bool onnx_build_batch_norm(onnx_node *n) {
 /* (x - mean) / sqrt(variance + eps) over the dimensions; mean and 1 / sqrt too, where asked for. */
 static msc_value *normalized(onnx_node *n, msc_value *x, int num, const int64_t *dims, double eps, msc_value **out_mean,
                              msc_value **out_scale) {
-  msc_value *mean, *var, *d = centred(n, x, num, dims, &mean, &var);
+  msc_value *mean, *var, *d = subtract_mean(n, x, num, dims, &mean, &var);
   if (out_mean) *out_mean = mean;
   return normalized_by(n, d, var, eps, out_scale);
 }
@@ -175,7 +175,7 @@ bool onnx_build_mean_variance_norm(onnx_node *n) {
     MSC_TRY(onnx_axis(n, axes[i], x->type->rank, &axis));
     dims[i] = axis;
   }
-  msc_value *mean, *var, *d = centred(n, x, num, dims, &mean, &var);
+  msc_value *mean, *var, *d = subtract_mean(n, x, num, dims, &mean, &var);
   return onnx_set(n, 0, msc_compute(n->b, "a / (sqrt(b) + 0.000000001)", d, var));
 }
 
@@ -246,9 +246,9 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
   if (kept && weighted) weighted = choose(n->b, kept, weighted, like(n->b, loss, 0)); /* also where it is infinite */
   if (!strcmp(how, "none")) return weighted;
   if (strcmp(how, "sum") && strcmp(how, "mean")) return onnx_refuse(n, "reduction '%s' is unknown", how), NULL;
-  if (!w || how[0] == 's') return reduced(n->b, how, weighted);
-  msc_value *sum = reduced(n->b, "sum", weighted);
-  return over(n->b, sum, reduced(n->b, "sum", w));
+  if (!w || how[0] == 's') return reduce_loss(n->b, how, weighted);
+  msc_value *sum = reduce_loss(n->b, "sum", weighted);
+  return over(n->b, sum, reduce_loss(n->b, "sum", w));
 }
 
 bool onnx_build_nll_loss(onnx_node *n) {

@@ -127,7 +127,9 @@ msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *
 msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim);
 /* x's element type for sums and roots: f16 and bf16 become f32. */
-static inline msc_value *widened(msc_builder *b, msc_value *x) { return x ? cast(b, x, wide(x->type->dtype)) : NULL; }
+static inline msc_value *widened(msc_builder *b, msc_value *x) {
+  return x ? cast(b, x, widen_dtype(x->type->dtype)) : NULL;
+}
 /* A product as numpy's matmul: leading dimensions broadcast, vectors are rows or columns. */
 msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,

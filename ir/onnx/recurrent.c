@@ -1,4 +1,4 @@
-/* recurrent.c: RNN, GRU and LSTM, their steps written out one behind the other. */
+/* recurrent.c: RNN, GRU and LSTM, their steps unrolled. */
 #include <math.h>
 #include <string.h>
 
@@ -26,12 +26,12 @@ static msc_value *direction_of(cell *k, size_t i) {
   return p ? reshape(k->n->b, p, p->type->rank - 1, p->type->dim + 1) : NULL;
 }
 
-static msc_value *gate(cell *k, msc_value *x, int number) {
+static msc_value *slice_gate(cell *k, msc_value *x, int number) {
   return part_of(k->n->b, x, x->type->rank - 1, number * k->size, (number + 1) * k->size);
 }
 
 /* Activation `which` of x, after it was clipped. */
-static msc_value *act(cell *k, int which, msc_value *x) {
+static msc_value *activate(cell *k, int which, msc_value *x) {
   msc_builder *b = k->n->b;
   if (x && k->clip > 0) x = msc_compute(b, "min(max(a, -b), b)", x, like(b, x, k->clip));
   return onnx_activation(k->n, k->activation[which], k->alpha[which], k->beta[which], x);
@@ -45,15 +45,15 @@ static msc_value *peep_of(cell *k, int number, msc_value *x, msc_value *c) {
 
 static msc_value *step_rnn(cell *k, msc_value *x) {
   msc_builder *b = k->n->b;
-  return act(k, 0, plus(b, x, onnx_matmul(b, k->h, k->r)));
+  return activate(k, 0, plus(b, x, onnx_matmul(b, k->h, k->r)));
 }
 
 static msc_value *step_gru(cell *k, msc_value *x) {
   msc_builder *b = k->n->b;
-  msc_value *rest = part_of(b, k->r, 1, 0, 2 * k->size), *last = gate(k, k->r, 2);
+  msc_value *rest = part_of(b, k->r, 1, 0, 2 * k->size), *last = slice_gate(k, k->r, 2);
   msc_value *both = plus(b, part_of(b, x, 1, 0, 2 * k->size), onnx_matmul(b, k->h, rest));
   if (!both || !last) return NULL;
-  msc_value *z = act(k, 0, gate(k, both, 0)), *r = act(k, 0, gate(k, both, 1)), *new;
+  msc_value *z = activate(k, 0, slice_gate(k, both, 0)), *r = activate(k, 0, slice_gate(k, both, 1)), *new;
   if (!z || !r) return NULL;
   msc_value *rb = k->recurrent_bias;
   if (k->linear_before_reset) {
@@ -63,7 +63,7 @@ static msc_value *step_gru(cell *k, msc_value *x) {
     new = onnx_matmul(b, times(b, r, k->h), last);
     if (rb && new) new = plus(b, new, rb);
   }
-  new = act(k, 1, plus(b, gate(k, x, 2), new));
+  new = activate(k, 1, plus(b, slice_gate(k, x, 2), new));
   if (!new) return NULL;
   msc_value *kept = times(b, z, k->h), *share = minus(b, like(b, z, 1), z);
   return plus(b, times(b, share, new), kept);
@@ -73,17 +73,17 @@ static msc_value *step_lstm(cell *k, msc_value *x, msc_value **out_c) {
   msc_builder *b = k->n->b;
   msc_value *all = plus(b, x, onnx_matmul(b, k->h, k->r));
   if (!all) return NULL;
-  msc_value *i = act(k, 0, peep_of(k, 0, gate(k, all, 0), k->c)), *f;
+  msc_value *i = activate(k, 0, peep_of(k, 0, slice_gate(k, all, 0), k->c)), *f;
   if (k->coupled) f = i ? minus(b, like(b, i, 1), i) : NULL;
-  else f = act(k, 0, peep_of(k, 2, gate(k, all, 2), k->c));
-  msc_value *new = act(k, 1, gate(k, all, 3));
+  else f = activate(k, 0, peep_of(k, 2, slice_gate(k, all, 2), k->c));
+  msc_value *new = activate(k, 1, slice_gate(k, all, 3));
   if (!i || !f || !new) return NULL;
   msc_value *kept = times(b, f, k->c);
   *out_c = plus(b, kept, times(b, i, new));
-  msc_value *o = act(k, 0, peep_of(k, 1, gate(k, all, 1), *out_c));
+  msc_value *o = activate(k, 0, peep_of(k, 1, slice_gate(k, all, 1), *out_c));
   double clip = k->clip;
   k->clip = 0;
-  msc_value *shown = act(k, 2, *out_c);
+  msc_value *shown = activate(k, 2, *out_c);
   k->clip = clip;
   return o && shown ? times(b, o, shown) : NULL;
 }
@@ -108,7 +108,7 @@ static bool step(cell *k, int64_t t, msc_value *lengths, msc_value **out_y) {
   return k->h && *out_y;
 }
 
-/* Zeros, or operand i. */
+/* The initial state: operand i, or zeros where it is absent. */
 static msc_value *begin_state(cell *k, size_t i, bool batch_first) {
   msc_builder *b = k->n->b;
   int64_t dim[2] = {k->batch, k->size};
@@ -137,7 +137,7 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
     if (!wb || !rb) return false;
     k->products = plus(b, k->products, wb);
     if (k->gates == 3) { /* the last gate's belongs to its product */
-      k->recurrent_bias = gate(k, rb, 2);
+      k->recurrent_bias = slice_gate(k, rb, 2);
       rb = pad_with(b, part_of(b, rb, 0, 0, 2 * k->size), (int64_t[]){0}, (int64_t[]){k->size}, NULL, 0);
     }
     k->products = k->products && rb ? plus(b, k->products, rb) : NULL;
@@ -151,10 +151,10 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
     MSC_TRY(step(k, t, lengths, &y[t]));
     MSC_TRY((y[t] = reshape(b, y[t], 4, (int64_t[]){1, 1, k->batch, k->size})));
   }
-  return (*out_y = k->steps == 1 ? y[0] : joined(b, 0, (size_t)k->steps, y)) != NULL;
+  return (*out_y = k->steps == 1 ? y[0] : join_along(b, 0, (size_t)k->steps, y)) != NULL;
 }
 
-/* Activations of direction d: of the attribute, or those that the operator has by itself. */
+/* Reads the activations of direction d: the attribute's, or the operator's defaults. */
 static bool read_activations(cell *k, int d, int num) {
   static const char *const own[3][3] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
   onnx_node *n = k->n;
@@ -198,8 +198,8 @@ bool onnx_build_recurrent(onnx_node *n) {
     MSC_TRY((h[d] = reshape(n->b, k.h, 3, dim)));
     if (k.c) MSC_TRY((c[d] = reshape(n->b, k.c, 3, dim)));
   }
-  msc_value *all = both ? joined(n->b, 1, 2, y) : y[0], *last[2] = {both ? joined(n->b, 0, 2, h) : h[0], c[0]};
-  if (both && c[0]) last[1] = joined(n->b, 0, 2, c);
+  msc_value *all = both ? join_along(n->b, 1, 2, y) : y[0], *last[2] = {both ? join_along(n->b, 0, 2, h) : h[0], c[0]};
+  if (both && c[0]) last[1] = join_along(n->b, 0, 2, c);
   if (batch_first) {
     all = all ? transpose(n->b, all, (int64_t[]){2, 0, 1, 3}) : NULL;
     for (int i = 0; i < 2; i++) last[i] = last[i] ? transpose(n->b, last[i], (int64_t[]){1, 0, 2}) : NULL;

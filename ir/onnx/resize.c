@@ -226,7 +226,7 @@ static msc_value *clamped(msc_builder *b, msc_value *x, double low, double high)
 }
 
 /* An integer place as one inside, as the padding says; *weight becomes 0 where there is nothing. */
-static msc_value *tap(msc_builder *b, const sampling *s, msc_value *at, int64_t num, msc_value **weight) {
+static msc_value *clip_place(msc_builder *b, const sampling *s, msc_value *at, int64_t num, msc_value **weight) {
   double last = (double)num - 1;
   if (s->padding[0] == 'r') {
     at = mirrored(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
@@ -248,7 +248,7 @@ static int tap_weights(msc_builder *b, const sampling *s, msc_value *t, msc_valu
     msc_value *d = msc_compute(b, "abs(a - b)", t, like(b, t, shift));
     bool near = i == 1 || i == 2;
     msc_value *p =
-        near ? minus(b, scaled(b, d, a + 2), like(b, t, a + 3)) : minus(b, scaled(b, d, a), like(b, t, 5 * a));
+        near ? minus(b, scale_by(b, d, a + 2), like(b, t, a + 3)) : minus(b, scale_by(b, d, a), like(b, t, 5 * a));
     if (near) p = plus(b, times(b, times(b, p, d), d), one);
     else {
       p = plus(b, times(b, p, d), like(b, t, 8 * a));
@@ -271,7 +271,7 @@ static msc_value *sum_taps(onnx_node *n, msc_value *x, int num, const int *taps,
     for (int i = 0; i < num; i++) {
       int j = (int)(rest % taps[i]);
       rest /= taps[i];
-      at = at ? plus(n->b, scaled(n->b, at, (double)dim[i]), index[i][j]) : index[i][j];
+      at = at ? plus(n->b, scale_by(n->b, at, (double)dim[i]), index[i][j]) : index[i][j];
       w = w ? times(n->b, w, weight[i][j]) : weight[i][j];
     }
     if (!at || !w) return NULL;
@@ -308,8 +308,8 @@ bool onnx_build_grid_sample(onnx_node *n) {
     c = c ? cast(n->b, reshape(n->b, c, 3, (int64_t[]){batch, 1, places}), x->type->dtype) : NULL;
     if (!c) return false;
     msc_value *up = plus(n->b, c, like(n->b, c, 1));
-    c = s.corners ? scaled(n->b, scaled(n->b, up, 0.5), (double)size - 1)
-                  : scaled(n->b, minus(n->b, scaled(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
+    c = s.corners ? scale_by(n->b, scale_by(n->b, up, 0.5), (double)size - 1)
+                  : scale_by(n->b, minus(n->b, scale_by(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
     if (s.mode[0] == 'n') c = msc_compute(n->b, "round(a)", c);
     if (s.padding[0] == 'b') c = clamped(n->b, c, 0, (double)size - 1);
     if (s.padding[0] == 'r') c = mirrored(n->b, c, low, high);
@@ -319,7 +319,7 @@ bool onnx_build_grid_sample(onnx_node *n) {
     taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);
     for (int j = 0; j < taps[i]; j++) {
       double shift = taps[i] == 4 ? j - 1 : j;
-      index[i][j] = tap(n->b, &s, plus(n->b, first, like(n->b, first, shift)), size, &weight[i][j]);
+      index[i][j] = clip_place(n->b, &s, plus(n->b, first, like(n->b, first, shift)), size, &weight[i][j]);
       if (!index[i][j] || !weight[i][j]) return false;
     }
   }

@@ -92,7 +92,7 @@ bool onnx_build_concat_from_sequence(onnx_node *n) {
     for (int d = 0; adds && d < rank; d++) dim[d] = d == at ? 1 : in[i]->type->dim[d - (d > at)];
     if (adds) MSC_TRY((in[i] = reshape(n->b, in[i], rank, dim)));
   }
-  return onnx_set(n, 0, s->num_items == 1 ? in[0] : joined(n->b, at, s->num_items, in));
+  return onnx_set(n, 0, s->num_items == 1 ? in[0] : join_along(n->b, at, s->num_items, in));
 }
 
 static onnx_value *as_item(onnx_node *n, msc_value *v) {

@@ -58,7 +58,7 @@ static msc_value *transform(onnx_node *n, msc_value *x, int64_t length, bool inv
     dim[rank - 1] = 1;
     out[i] = reshape(n->b, out[i], rank, dim);
   }
-  return real ? out[0] : joined(n->b, rank - 1, 2, out);
+  return real ? out[0] : join_along(n->b, rank - 1, 2, out);
 }
 
 bool onnx_build_dft(onnx_node *n) {

@@ -134,13 +134,13 @@ static bool set_pool_indices(onnx_node *n, msc_value *x, const windows *w, bool 
   msc_value *inside[2] = {row, column};
   for (int i = 0; i < 2; i++) {
     msc_value *from =
-        plus(n->b, scaled(n->b, at[2 + i], (double)of[i]->stride), like(n->b, in_window, -(double)of[i]->low));
-    at[2 + i] = plus(n->b, from, scaled(n->b, inside[i], (double)of[i]->dilation));
+        plus(n->b, scale_by(n->b, at[2 + i], (double)of[i]->stride), like(n->b, in_window, -(double)of[i]->low));
+    at[2 + i] = plus(n->b, from, scale_by(n->b, inside[i], (double)of[i]->dilation));
   }
   double stride[4] = {(double)(d[1] * d[2] * d[3]), (double)(d[2] * d[3]), (double)d[3], 1};
   if (columns_first) stride[2] = 1, stride[3] = (double)d[2];
   for (int i = 0; i < 4; i++) {
-    msc_value *term = scaled(n->b, at[i], stride[i]);
+    msc_value *term = scale_by(n->b, at[i], stride[i]);
     sum = sum ? plus(n->b, sum, term) : term;
   }
   return onnx_set(n, 1, w->num == 1 ? without_height(n->b, sum) : sum);
@@ -211,7 +211,7 @@ bool onnx_build_lp_pool(onnx_node *n) {
   double p = norm_order(n), size = 1;
   if (!x || !windows_of(n, x->type, NULL, false, &w)) return false;
   for (int i = 0; i < w.num; i++) size *= (double)w.dim[i].kernel;
-  return onnx_set(n, 0, take_root(n, scaled(n->b, pool(n, OP_avg_pool, raise_to(n, x, p), &w), size), p));
+  return onnx_set(n, 0, take_root(n, scale_by(n->b, pool(n, OP_avg_pool, raise_to(n, x, p), &w), size), p));
 }
 
 bool onnx_build_global_pool(onnx_node *n) {
@@ -234,7 +234,7 @@ bool onnx_build_lrn(onnx_node *n) {
   msc_value *square = reshape(n->b, times(n->b, x, x), 4, (int64_t[]){x->type->dim[0], 1, c, rest});
   msc_value *mean = pool_pair(n, OP_avg_pool, square, &channels, &still);
   mean = mean ? reshape(n->b, mean, x->type->rank, x->type->dim) : NULL;
-  msc_value *sum = mean ? plus(n->b, scaled(n->b, mean, alpha), like(n->b, mean, bias)) : NULL;
+  msc_value *sum = mean ? plus(n->b, scale_by(n->b, mean, alpha), like(n->b, mean, bias)) : NULL;
   return onnx_set(n, 0, sum ? over(n->b, x, msc_compute(n->b, "pow(a, b)", sum, like(n->b, sum, beta))) : NULL);
 }
 

@@ -156,7 +156,7 @@ static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_
   return tensor;
 }
 
-/* Truth values have no sums: rows of them that indices name must be there. */
+/* i1 has no sum, so a table of truth values stays whole along the rows that indices name. */
 static void keep_truth_whole(const msc_op *op, msc_rule *rule) {
   if (!(msc_info(op)->flags & MSC_CHECKED) || op->out[0].type->dtype != MSC_I1) return;
   rule->linear = false, rule->linear_in = 0;
@@ -299,7 +299,7 @@ static walk walk_of(const msc_type *t) {
   return w;
 }
 
-/* Whatever no common letter was found for is whole. */
+/* Gives the factors for which no common letter was found letters that may not be cut. */
 static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
   while (w->dim < w->t->rank) {
     char name = msc_rule_star((*num)++);
@@ -354,7 +354,7 @@ bool rule_slice(const msc_op *op, msc_rule *rule) {
   return give_untouched(op, rule, whole);
 }
 
-/* Linear when what it puts in is zero. */
+/* pad passes partial sums only if it pads with zeros. */
 bool rule_pad(const msc_op *op, msc_rule *rule) {
   rule->linear = msc_op_float(op, "value") == 0;
   rule->linear_in = rule->linear;
@@ -490,7 +490,8 @@ bool rule_scatter_nd_add(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Ranks do not know who is last, so each sees all updates. */
+/* The last of several updates of a row wins.  A rank with a part of them cannot tell which is last, so updates stay
+ * whole. */
 bool rule_scatter_update(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = msc_rule_tensor_type(op, 1)->rank;
   give_table(op, rule, 0, axis, -1, 'v');
@@ -510,7 +511,7 @@ bool rule_one_hot(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Logits and whatever is shaped like them have c; a scalar loss is reduced over the rows. */
+/* Operands of the logits' rank have the letter c last; if the loss is a scalar, the letters of rows are summed. */
 static bool give_rows(const msc_op *op, msc_rule *rule) {
   int rank = msc_rule_tensor_type(op, 0)->rank;
   for (size_t i = 0; i < rule->num_tensors; i++) {

@@ -1,6 +1,5 @@
-/* comm.c: shapes of collectives and of the ops that exist only after lowering.
- * With `axes` (manual) a collective's shape is one rank's and changes; without it stays global and
- * the layout changes. */
+/* comm.c: shapes of collectives and of the ops that exist only after lowering.  With `axes` (manual) a collective's
+ * shape is one rank's and changes; without it the shape stays global and the layout changes. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -17,7 +16,7 @@ static const char *group_text(const msc_op *op) {
   return msc_digits_print(msc_context_arena(msc_op_ctx(op)), &op->block->func->module->mesh, msc_op_layout(op, "axes"));
 }
 
-static bool divide(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
+static bool divide_dim(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
   if (dim[at] % num)
     return shape_wrong(op, "dimension %" D " of %" D " elements does not divide among the %" D " members of %s", at,
                        dim[at], num, group_text(op));
@@ -25,7 +24,7 @@ static bool divide(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
   return true;
 }
 
-static bool multiply(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
+static bool multiply_dim(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
   return !__builtin_mul_overflow(dim[at], num, &dim[at]) ||
          shape_wrong(op, "dimension %" D " would have 2^63 elements or more", at);
 }
@@ -66,8 +65,8 @@ bool shape_collective(msc_op *op) {
     memcpy(dim, x->dim, sizeof dim);
     MSC_TRY(!shrunk || shape_dim_attr(op, shrunk, x->rank, &from));
     MSC_TRY(!grown || shape_dim_attr(op, grown, x->rank, &to));
-    MSC_TRY(!shrunk || divide(op, dim, from, num));
-    MSC_TRY(!grown || multiply(op, dim, to, num));
+    MSC_TRY(!shrunk || divide_dim(op, dim, from, num));
+    MSC_TRY(!grown || multiply_dim(op, dim, to, num));
     MSC_TRY(shape_set(op, i, x->dtype, x->rank, dim));
   }
   return true;

@@ -156,7 +156,7 @@ static msc_value *replace_windows(hlo_node *n, msc_value *k, msc_value *inside) 
   msc_value *x = reshape(n->b, n->in[0], 1, &all);
   if (inside) {
     msc_value *both[] = {x, reshape(n->b, number(n->b, x, 0), 1, (int64_t[]){1})};
-    x = joined(n->b, 0, 2, both);
+    x = join_along(n->b, 0, 2, both);
     k = choose(n->b, inside, k, number(n->b, k, (double)all));
   }
   k = k ? reshape(n->b, k, 1, &num) : NULL;
@@ -180,8 +180,8 @@ static msc_value *combine_windows(hlo_node *n, msc_reduction r, msc_value *k, ms
       k ? compare(b, "eq", reshape(b, count_up(b, MSC_I32, all), 2, rows), reshape(b, k, 2, columns)) : NULL;
   if (!x || !update || !here) return NULL;
   msc_value *mine = choose(b, here, update, r == MSC_PROD ? number(b, x, 1) : x);
-  msc_value *found = mine ? along(b, r, mine, last) : NULL;
-  return found ? reshape(b, combined(b, r, x, found), t->rank, t->dim) : NULL;
+  msc_value *found = mine ? reduce_along(b, r, mine, last) : NULL;
+  return found ? reshape(b, combine_by(b, r, x, found), t->rank, t->dim) : NULL;
 }
 
 /* Whether whole rows of the first dimension are updated, one after the other: what look-ups have as their gradient. */
@@ -289,7 +289,7 @@ bool hlo_build_dynamic_update_slice(hlo_node *n) {
     if (from > 0) parts[num++] = part_of(n->b, x, part, 0, from);
     parts[num++] = update;
     if (from + size < whole) parts[num++] = part_of(n->b, x, part, from + size, whole);
-    return hlo_set(n, joined(n->b, part, (size_t)num, parts));
+    return hlo_set(n, join_along(n->b, part, (size_t)num, parts));
   }
   msc_value *k = numbers_from(n, n->in[2 + part], update->type->dim[part], x->type->dim[part]);
   return k && hlo_set(n, replace_rows(n->b, x, k, update, part));

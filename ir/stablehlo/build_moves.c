@@ -105,5 +105,5 @@ bool hlo_build_concatenate(hlo_node *n) {
   int num = hlo_ints(n, hlo_attr(n, "dim") ? "dim" : "dimension", &dim, 1);
   if (num < 0) return false;
   if (num != 1 || !n->op->num_in) return hlo_refuse(n, "needs a dimension and operands");
-  return hlo_set(n, n->op->num_in == 1 ? n->in[0] : joined(n->b, (int)dim, n->op->num_in, n->in));
+  return hlo_set(n, n->op->num_in == 1 ? n->in[0] : join_along(n->b, (int)dim, n->op->num_in, n->in));
 }

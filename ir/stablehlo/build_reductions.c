@@ -52,7 +52,7 @@ bool hlo_build_reduce(hlo_node *n) {
 
 /* ---- divide: a sum over its count is a mean ---- */
 
-/* The sum that x is, perhaps reshaped; NULL: x is none. */
+/* The reduce_sum that x is, through reshapes; NULL if x is none. */
 static const msc_op *sum_behind(const msc_value *x) {
   while (x->def && x->def->kind == OP_reshape) x = x->def->in[0].value;
   return x->def && x->def->kind == OP_reduce_sum && msc_is_float(x->type->dtype) ? x->def : NULL;
@@ -86,7 +86,8 @@ static bool read_window_attr(hlo_node *n, const char *name, int64_t absent, int 
   return !found || found == num || hlo_refuse(n, "'%s' has %d numbers, not %d", name, found, num);
 }
 
-/* A window from the first element to this one, or from this one to the last: a running sum. */
+/* True if windows are a running sum along *out_dim: each reaches from the first element to its own, or (*out_reverse)
+ * from its own to the last. */
 static bool is_running(const windows *w, const msc_type *t, int *out_dim, bool *out_reverse) {
   *out_dim = -1;
   for (int d = 0; d < t->rank; d++) {
@@ -138,12 +139,12 @@ static msc_value *build_pool(hlo_node *n, const windows *w, msc_op_kind kind, ms
                       msc_named(n->ctx, "padding", msc_ints(n->ctx, 4, padding))};
   x = transpose(n->b, x, perm);
   msc_value *y = x ? with_attrs(n->b, kind, 1, &x, 4, attrs) : NULL;
-  if (kind == OP_avg_pool) y = scaled(n->b, y, (double)(size[0] * size[1])); /* of all, padding included: a sum */
+  if (kind == OP_avg_pool) y = scale_by(n->b, y, (double)(size[0] * size[1])); /* of all, padding included: a sum */
   return transpose(n->b, y, back);
 }
 
 /* Gives x dimensions of size 1 in front, so that it has four, and moves the windows' numbers along. */
-static bool fill_up(hlo_node *n, windows *w, msc_value **x) {
+static bool extend_to_rank_4(hlo_node *n, windows *w, msc_value **x) {
   int64_t shape[4] = {1, 1, 1, 1};
   int rank = (*x)->type->rank, more = 4 - rank;
   if (more < 0) return hlo_refuse(n, "windows over more than four dimensions are not read");
@@ -184,10 +185,10 @@ bool hlo_build_reduce_window(hlo_node *n) {
   if (adds && init == 0 && is_running(&w, t, &dim, &reverse))
     return hlo_set(n, running_sum(n, dim, reverse));
   msc_value *x = n->in[0];
-  MSC_TRY(fill_up(n, &w, &x) && choose_space(n, &w, x->type, perm));
+  MSC_TRY(extend_to_rank_4(n, &w, &x) && choose_space(n, &w, x->type, perm));
   if (turned) x = unary(n->b, OP_neg, x);
   msc_value *y = x ? build_pool(n, &w, adds ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
   if (turned) y = unary(n->b, OP_neg, y);
-  if (y && init != usual) y = combined(n->b, c.reduction, y, n->in[1]); /* what each window begins with counts, too */
+  if (y && init != usual) y = combine_by(n->b, c.reduction, y, n->in[1]); /* what each window begins with counts, too */
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }

@@ -115,7 +115,7 @@ msc_value *hlo_linear_places(hlo_node *n, const hlo_places *p, const msc_type *o
   for (int d = operand->rank; d-- > 0; stride *= operand->dim[d]) {
     window = first[d];
     if (!place_in_dim(&w, d, &window, out_inside ? &inside : NULL, &at)) return NULL;
-    if (at) sum = added(n->b, sum, scaled(n->b, at, (double)stride));
+    if (at) sum = added(n->b, sum, scale_by(n->b, at, (double)stride));
   }
   if (out_inside && inside) inside = broadcast(n->b, inside, type->rank, type->dim);
   if (out_inside) *out_inside = inside;

@@ -49,7 +49,7 @@ static const hlo_row rows[] = {
 #undef BUILT
 };
 
-static const hlo_row *find_row(const char *name) {
+static const hlo_row *find_op_row(const char *name) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(rows[i].name, name)) return &rows[i];
   return NULL;
@@ -136,12 +136,12 @@ static const hlo_row *row_of_region(const hlo_region *body) {
   if (body->num_ops != 2 || body->num_args != 2 || body->op[0].num_in != 2 || body->op[1].num_in != 1) return NULL;
   bool uses_both = strcmp(body->op[0].in[0], body->op[0].in[1]) != 0;
   bool returns_it = body->op[0].num_names == 1 && !strcmp(body->op[1].in[0], body->op[0].result[0]);
-  return uses_both && returns_it ? find_row(body->op[0].name) : NULL;
+  return uses_both && returns_it ? find_op_row(body->op[0].name) : NULL;
 }
 
 bool hlo_combiner_of(const hlo_op *op, hlo_combiner *out) {
   const hlo_row *row = op->num_regions == 1 ? row_of_region(&op->region[0]) : NULL;
-  for (size_t i = 0; !row && i < op->num_words; i++) row = find_row(op->word[i]);
+  for (size_t i = 0; !row && i < op->num_words; i++) row = find_op_row(op->word[i]);
   if (!row || row->build) return false;
   *out = (hlo_combiner){.kind = row->kind};
   out->logical = row->kind == OP_bitwise_and || row->kind == OP_bitwise_or;
@@ -311,7 +311,7 @@ static bool build_op(hlo_reader *r, const scope *s, hlo_node *n) {
   if (!strcmp(op->name, "stablehlo.while")) return run_loop(r, s, n);
   if (!strcmp(op->name, "stablehlo.case") || !strcmp(op->name, "stablehlo.if")) return run_branches(r, s, n);
   if (!strcmp(op->name, "call") || !strcmp(op->name, "func.call")) return build_hlo_call(r, n);
-  const hlo_row *row = find_row(op->name);
+  const hlo_row *row = find_op_row(op->name);
   if (!row) return count_unknown_op(r, op), false;
   if (row->num_in >= 0 && (size_t)row->num_in != op->num_in)
     return hlo_refuse(n, "takes %d operands, not %zu", row->num_in, op->num_in);

@@ -268,7 +268,7 @@ bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor
       msc_value *v = op->in[i].value;
       if (!is_sum_among_means(fact, num_facts, op, v)) continue;
       msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
-      msc_value *mean = scaled(&b, v, factor);
+      msc_value *mean = scale_by(&b, v, factor);
       MSC_TRY(mean);
       mean->id = mean->def->in[1].value->id = UINT32_MAX; /* the new values have no facts */
       msc_set_operand(op, i, mean);

@@ -8,7 +8,7 @@
 
 msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v) {
   v = msc_compute(b, "a * a", cast(b, v, MSC_F64));
-  return v && v->type->rank ? total(b, v) : v;
+  return v && v->type->rank ? sum_to_scalar(b, v) : v;
 }
 
 /* min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_. */

@@ -67,7 +67,7 @@ static msc_value *build_collective(hybrid *h, msc_value *v, msc_op_kind verb, do
                    .name = v->def ? v->def->name : NULL};
   msc_attr axes = msc_named(h->pass->ctx, "axes", h->axes);
   v = with_attrs(&b, verb, 1, &v, 1, &axes);
-  return factor == 1 ? v : scaled(&b, v, factor);
+  return factor == 1 ? v : scale_by(&b, v, factor);
 }
 
 static bool replace_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {

@@ -123,8 +123,8 @@ static bool join_rows(separating *s, size_t num, const part *list, msc_value **o
     if (s->indices[i]->type->dtype != MSC_I32) wide = MSC_I64;
   }
   for (size_t i = 0; i < num; i++) MSC_TRY((s->indices[i] = cast(s->b, s->indices[i], wide)));
-  *out_rows = num == 1 ? s->rows[0] : joined(s->b, 0, num, s->rows);
-  *out_indices = num == 1 ? s->indices[0] : joined(s->b, 0, num, s->indices);
+  *out_rows = num == 1 ? s->rows[0] : join_along(s->b, 0, num, s->rows);
+  *out_indices = num == 1 ? s->indices[0] : join_along(s->b, 0, num, s->indices);
   return *out_rows && *out_indices;
 }
 

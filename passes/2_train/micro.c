@@ -196,7 +196,7 @@ static bool divide_kept_rows(const shortening *s) {
   msc_builder b = {.func = s->f, .block = s->f->body, .before = op->next, .loc = op->loc, .name = op->name};
   msc_value *labels = op->in[1].value, *none = number(&b, labels, (double)msc_op_int(op, "ignore_index")),
             *kept = none ? compare(&b, "ne", labels, none) : NULL,
-            *divisor = kept ? total(&b, cast(&b, kept, loss->type->dtype)) : NULL;
+            *divisor = kept ? sum_to_scalar(&b, cast(&b, kept, loss->type->dtype)) : NULL;
   MSC_TRY(divisor);
   msc_op_set(op, "reduction", msc_str(s->pass->ctx, "sum"));
   msc_value *in[2] = {loss, divisor};

@@ -33,7 +33,7 @@ static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   msc_value *v = ret->in[i].value;
   msc_builder b = {.func = r->f, .block = r->f->body, .before = ret, .loc = v->def->loc, .name = v->def->name};
   if (!msc_is_float(v->type->dtype)) return report_mixed_samples(v->def); /* the mean of integers is not an integer */
-  msc_value *mean = scaled(&b, v, 1.0 / (double)replicas);
+  msc_value *mean = scale_by(&b, v, 1.0 / (double)replicas);
   if (!mean) return false;
   msc_set_operand(ret, i, mean);
   r->pass->changes_meaning = true;

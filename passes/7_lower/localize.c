@@ -14,8 +14,8 @@
 
 /* ---- offsets ---- */
 
-/* The number, in `starts`, of the offset of this rank's part of dimension dim (behind: of minus the part's size).
- * Equal offsets share a number. */
+/* Returns the index in `starts` of the first element of this rank's part of dimension dim, or (behind) of minus the
+ * part's size.  Equal ones share an index. */
 static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool behind) {
   msc_context *ctx = z->pass->ctx;
   msc_attr *a = NULL;
@@ -31,7 +31,7 @@ static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool beh
   return (int64_t)z->num_starts++;
 }
 
-static int64_t start_offset(localizing *z, const msc_type *t, int dim) { return number_offset(z, t, dim, false); }
+static int64_t number_start(localizing *z, const msc_type *t, int dim) { return number_offset(z, t, dim, false); }
 
 /* ---- ops ---- */
 
@@ -76,7 +76,7 @@ static void shorten_slice(localizing *z, msc_op *op) {
 
 static void set_start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
   if (!is_cut_type_dim(t, dim)) return;
-  msc_op_put(op, msc_fact_start(start_offset(z, t, dim)));
+  msc_op_put(op, msc_fact_start(number_start(z, t, dim)));
   msc_op_put(op, msc_fact_whole(t->dim[dim]));
 }
 
@@ -85,7 +85,7 @@ static void set_place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
   int64_t number[MSC_MAX_RANK];
   bool any = false;
   for (int d = 0; d < t->rank; d++) {
-    number[d] = is_cut_type_dim(t, d) ? start_offset(z, t, d) : -1;
+    number[d] = is_cut_type_dim(t, d) ? number_start(z, t, d) : -1;
     any |= number[d] >= 0;
   }
   if (!any) return;

@@ -12,7 +12,7 @@
 
 typedef struct {
   msc_depend deps;
-  bool *feeds_update, *draws, *counts; /* by op id */
+  bool *feeds_update, *is_draw, *is_scalar; /* by op id */
   uint32_t *pending;                   /* by op id: number of predecessors that have not run yet */
   uint32_t *first, *successor;         /* successors of op i: successor[first[i]] .. successor[first[i+1]-1] */
 } ordering;
@@ -53,7 +53,7 @@ static void find_random_draws(ordering *z) {
     const msc_op *op = z->deps.op[i];
     bool draws = !z->feeds_update[i] && contains_random_op(op);
     for (size_t k = 0; k < op->num_in && draws; k++) draws = msc_type_elems(op->in[k].value->type) == 1;
-    z->draws[i] = draws;
+    z->is_draw[i] = draws;
   }
 }
 
@@ -65,11 +65,11 @@ static void find_scalar_ops(ordering *z) {
     bool counts = op->num_out && msc_info(op)->flags & MSC_PURE && !msc_op_attr(op, MSC_FACT(recompute));
     for (size_t k = 0; k < op->num_in && counts; k++) counts = is_single_number(op->in[k].value);
     for (size_t k = 0; k < op->num_out && counts; k++) counts = is_single_number(&op->out[k]);
-    z->counts[i] = counts;
+    z->is_scalar[i] = counts;
   }
 }
 
-static bool runs_early(const ordering *z, size_t i) { return z->feeds_update[i] || z->counts[i]; }
+static bool runs_early(const ordering *z, size_t i) { return z->feeds_update[i] || z->is_scalar[i]; }
 
 static void find_successors(ordering *z, msc_arena *arena) {
   size_t n = z->deps.num_ops;
@@ -103,14 +103,15 @@ static void append_when_ready(ordering *z, msc_block *b, uint32_t i, bool *done,
 /* Appends the random numbers that op i needs. */
 static void append_draws(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
   for (const uint32_t *p = msc_depend_begin(&z->deps, i); p < msc_depend_end(&z->deps, i); p++)
-    if (z->draws[*p] && !done[*p]) append_when_ready(z, b, *p, done, stack);
+    if (z->is_draw[*p] && !done[*p]) append_when_ready(z, b, *p, done, stack);
 }
 
 static void order_func(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
   ordering z = {.deps = msc_depend_of(a, f)};
   size_t n = z.deps.num_ops;
-  z.feeds_update = msc_new_array(a, bool, n), z.draws = msc_new_array(a, bool, n), z.counts = msc_new_array(a, bool, n);
+  z.feeds_update = msc_new_array(a, bool, n), z.is_draw = msc_new_array(a, bool, n),
+  z.is_scalar = msc_new_array(a, bool, n);
   z.pending = msc_new_array(a, uint32_t, n);
   z.first = msc_new_array(a, uint32_t, n + 1);
   z.successor = msc_new_array(a, uint32_t, z.deps.first[n] + 1);
@@ -122,9 +123,9 @@ static void order_func(msc_pass_ctx *pass, msc_func *f) {
   find_successors(&z, a);
   f->body->first = f->body->last = NULL;
   for (uint32_t i = 0; i < n; i++)
-    if (z.counts[i] && !z.pending[i] && !done[i]) append_when_ready(&z, f->body, i, done, stack);
+    if (z.is_scalar[i] && !z.pending[i] && !done[i]) append_when_ready(&z, f->body, i, done, stack);
   for (uint32_t i = 0; i < n; i++) {
-    if (done[i] || z.draws[i]) continue;
+    if (done[i] || z.is_draw[i]) continue;
     append_draws(&z, f->body, i, done, stack);
     if (!done[i] && (!runs_early(&z, i) || z.pending[i] == 0)) append_when_ready(&z, f->body, i, done, stack);
   }

@@ -73,7 +73,7 @@ static bool join_padded(msc_pass_ctx *pass, msc_op *sum) {
   }
   if (to != sum->out[0].type->dim[p.dim]) return true;
   msc_builder b = {.func = sum->block->func, .block = sum->block, .before = sum, .loc = sum->loc, .name = sum->name};
-  msc_value *whole = joined(&b, p.dim, (size_t)p.num, p.part);
+  msc_value *whole = join_along(&b, p.dim, (size_t)p.num, p.part);
   if (!whole) return false;
   msc_replace_uses(&sum->out[0], whole);
   erase_sum(sum);

@@ -60,7 +60,7 @@ static msc_value *pile_up(msc_arena *a, msc_builder *b, size_t num, msc_op *cons
   msc_value **x = msc_new_array(a, msc_value *, num);
   const msc_type *t = product[0]->in[i].value->type;
   for (size_t k = 0; k < num; k++) x[k] = product[k]->in[i].value;
-  return reshape(b, joined(b, 1, num, x), 2, (int64_t[]){t->dim[0] * (int64_t)num, t->dim[1]});
+  return reshape(b, join_along(b, 1, num, x), 2, (int64_t[]){t->dim[0] * (int64_t)num, t->dim[1]});
 }
 
 /* Replaces the sum that ends in `last`; returns how many products became one; 0: the sum stays. */

@@ -70,14 +70,15 @@ static msc_op *place_behind(msc_op *op) { return msc_runs_in_tiles(op) ? op->nex
 /* ---- fetching ---- */
 
 /* The predicted time of op; 0 for the ops that this pass inserted. */
-static uint64_t time_of(const offloading *z, const msc_op *op) {
+static uint64_t transfer_ns(const offloading *z, const msc_op *op) {
   return op->kind == OP_fetch || msc_is_view(op) ? 0 : z->ns[op->id];
 }
 
 /* Where a transfer of `ns` for `user` begins: as late as it can, but not before `first`. */
 static msc_op *begin_of_fetch(const offloading *z, msc_op *user, msc_op *first, uint64_t ns) {
   msc_op *at = place_before(user);
-  for (uint64_t sum = 0; at != first && at->prev && sum < ns; at = place_before(at->prev)) sum += time_of(z, at->prev);
+  for (uint64_t sum = 0; at != first && at->prev && sum < ns; at = place_before(at->prev))
+    sum += transfer_ns(z, at->prev);
   return at;
 }
 

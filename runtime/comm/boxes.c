@@ -43,7 +43,7 @@ static bool is_one_run(int rank, const msc_box *box, const msc_box *buffer, int6
   return k.runs == 1;
 }
 
-/* The addresses of the terms of a cut. */
+/* What the unpacking of one part needs. */
 typedef struct {
   const mscrt_running *r;
   const mscrt_part *part;
@@ -81,8 +81,7 @@ static void unpack_cut(void *arg, int64_t unit, int worker) {
   msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
 }
 
-/* Does this rank take its part? If source and destination are one, it has the values already, unless they are reduced,
- * but others may take from it. */
+/* True unless the part's destination is its source, which holds the values already; others may still read it. */
 static bool takes_part(const mscrt_tcp *c, const mscrt_part *p) {
   return p->e->slices || p->dst != (void *)mscrt_source_in_arena(c, p);
 }
@@ -92,8 +91,7 @@ static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
 }
 
 /* Counts the spans and bytes that packing needs. */
-static void count_gives(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
-  (void)c;
+static void count_gives(uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
   for (uint32_t i = 0; i < num; i++)
     for (int64_t g = 0; g < part[i].e->num_gives; g++) {
       ++*spans;
@@ -215,7 +213,7 @@ mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
   if (r->e->asks) MSCRT_CHECK(ask_wishes(r, num, part));
-  count_gives(c, num, part, &out_spans, &out_bytes);
+  count_gives(num, part, &out_spans, &out_bytes);
   count_takes(c, num, part, &in_spans, &in_bytes, &terms);
   MSCRT_CHECK(mscrt_reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
   MSCRT_CHECK(mscrt_reserve(&c->packed, out_bytes + in_bytes + 1));

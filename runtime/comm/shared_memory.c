@@ -437,7 +437,7 @@ static void close_local(struct mscrt_comm *c) {
 
 static void *arena_local(struct mscrt_comm *c) { return arena_of_rank(c, c->o.rank); }
 
-static uint64_t beside_local(const struct mscrt_comm *c) { return c->arena_at; }
+static uint64_t count_bytes_beside(const struct mscrt_comm *c) { return c->arena_at; }
 
 static mscrt_status *connect_to_ranks(struct mscrt_comm *c) {
   int own[2] = {-1, -1}, *fds = NULL;
@@ -488,7 +488,7 @@ const mscrt_transport mscrt_comm_local = {
     .replaces = true,
     .open = open_local,
     .arena = arena_local,
-    .beside = beside_local,
+    .beside = count_bytes_beside,
     .run = run_local,
     .lingers = lingers_local,
     .finish = finish_local,

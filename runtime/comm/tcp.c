@@ -417,7 +417,7 @@ static void abort_tcp(mscrt_comm *c, const char *reason) {
 
 static void *arena_tcp(mscrt_comm *c) { return tcp_of(c)->arena; }
 
-static uint64_t beside_tcp(const mscrt_comm *comm) {
+static uint64_t count_bytes_beside(const mscrt_comm *comm) {
   const mscrt_tcp *c = (const mscrt_tcp *)(const void *)comm;
   return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes + c->own_places.bytes +
          (c->local ? mscrt_comm_local.beside(c->local) : 0);
@@ -568,7 +568,7 @@ static mscrt_status *open_sharing(const mscrt_comm_options *o, mscrt_comm **out_
 #define TRANSPORT(name_, open_, replaces_)                                                                        \
   {                                                                                                               \
     .name = name_, .sends = true, .across_hosts = true, .replaces = replaces_, .open = open_, .arena = arena_tcp, \
-    .beside = beside_tcp, .run = run_tcp, .lingers = lingers_not, .finish = finish_tcp, .send = send_tcp,         \
+    .beside = count_bytes_beside, .run = run_tcp, .lingers = lingers_not, .finish = finish_tcp, .send = send_tcp, \
     .receive = receive_tcp, .max = max_tcp, .lost = lost_tcp, .culprit = culprit_tcp, .abort = abort_tcp,         \
     .close = close_tcp,                                                                                           \
   }

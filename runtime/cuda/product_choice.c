@@ -7,8 +7,7 @@
 #include "runtime/measured_choices.h"
 #include "runtime/cuda/product.h"
 
-#define ROUNDS 5
-enum { LINE = MSCRT_CHOICE_KEY };
+enum { LINE = MSCRT_CHOICE_KEY, ROUNDS = 5 };
 
 static void write_choice_key(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
   snprintf(key, LINE,

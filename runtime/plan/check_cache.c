@@ -2,7 +2,7 @@
 #include "ir/abi/row_cache.h"
 #include "runtime/plan/plan.h"
 
-#define bad_cache(...) mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: " __VA_ARGS__)
+#define bad_cache(...) mscrt_bad_plan("the plan contradicts itself: " __VA_ARGS__)
 
 /* Checks that value i of a cache, the table or its state, has as many rows as the table, and room for `rows` of them on
  * the device. */
@@ -53,8 +53,8 @@ static mscrt_status *check_cache(const mscrt_plan *p, plan_cache t, mscrt_plan_c
   return check_index(p, out);
 }
 
-/* Checks that scratch has room for what does not live on the device, where ranks that gather it meet. The rows of a
- * cache come and go one by one, and a table may be larger than all of the device. */
+/* Checks that scratch can hold, for a gather, each value that lives off the device.  Tables with a cache are exempt:
+ * their rows move singly. */
 static mscrt_status *check_room_of_others(const mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];

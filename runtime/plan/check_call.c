@@ -5,8 +5,6 @@
 #include "runtime/kernels/builtin.h"
 #include "runtime/plan/plan.h"
 
-#define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
-
 static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch",    "input",      "constant",
                                                           "tile",       "carried_fb", "carried_fw", "carried_bw",
                                                           "host",       "disk"};
@@ -17,18 +15,19 @@ static mscrt_status *check_range(const mscrt_plan *p, plan_section section, plan
                                                 : mscrt_room(p, plan_section_stage(section), r.space);
   if (r.space == PLAN_SPACE_INPUT) room *= plan_section_copies(section);
   if (r.offset > room || r.bytes > room - r.offset)
-    return bad_call("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes,
-                    space_names[r.space], room);
-  if (r.written > 1) return bad_call("written is %d", r.written);
+    return mscrt_bad_plan("bytes %" PRIu64 " + %" PRIu64 " of space %s, which has %" PRIu64, r.offset, r.bytes,
+                          space_names[r.space], room);
+  if (r.written > 1) return mscrt_bad_plan("written is %d", r.written);
   if (r.written && (r.space == PLAN_SPACE_CONSTANT || r.space == PLAN_SPACE_INPUT))
-    return bad_call("space %s is not written", space_names[r.space]);
-  if (r.space == PLAN_SPACE_TILE && r.offset != 0) return bad_call("a tile starts at 0");
+    return mscrt_bad_plan("space %s is not written", space_names[r.space]);
+  if (r.space == PLAN_SPACE_TILE && r.offset != 0) return mscrt_bad_plan("a tile starts at 0");
   return NULL;
 }
 
 /* Checks a ref that a call computes with, which is on the device. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
-  if (mscrt_is_away(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed)) return bad_call("space %d", r.space);
+  if (mscrt_is_away(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed))
+    return mscrt_bad_plan("space %d", r.space);
   return check_range(p, section, r);
 }
 
@@ -39,13 +38,13 @@ static mscrt_status *check_dim_starts(const mscrt_plan *p, plan_call c) {
     int64_t shape[MSCRT_MAX_RANK];
     uint64_t bytes;
     if (plan_start_index(s) >= plan_call_dims_num(c))
-      return bad_call("start %u is for dimension argument %u", i, plan_start_index(s));
+      return mscrt_bad_plan("start %u is for dimension argument %u", i, plan_start_index(s));
     if (layout >= p->num_layouts || (uint32_t)p->layout[layout].rank != rank || plan_start_dim(s) >= rank)
-      return bad_call("start %u has no such layout or dimension", i);
+      return mscrt_bad_plan("start %u has no such layout or dimension", i);
     memcpy(shape, plan_start_shape_data(s), rank * sizeof *shape);
-    if (!mscrt_shape_bytes((int)rank, shape, 1, &bytes)) return bad_call("start %u: the shape is too large", i);
+    if (!mscrt_shape_bytes((int)rank, shape, 1, &bytes)) return mscrt_bad_plan("start %u: the shape is too large", i);
     if (!msc_box_shape_ok(&p->layout[layout], shape))
-      return bad_call("start %u: the parts do not add up to the shape", i);
+      return mscrt_bad_plan("start %u: the parts do not add up to the shape", i);
   }
   return NULL;
 }
@@ -58,23 +57,24 @@ static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
   if (!plan_kernel_builtin(k)) return NULL;
   uint32_t scalars = plan_kernel_builtin(k) == MSC_BUILTIN_LAZY ? MSC_LAZY_SCALARS : 0;
   if (plan_call_scalars_num(c) != scalars)
-    return bad_call("%u scalars for kernel %s, which reads %u", plan_call_scalars_num(c), plan_kernel_name(k), scalars);
+    return mscrt_bad_plan("%u scalars for kernel %s, which reads %u", plan_call_scalars_num(c), plan_kernel_name(k),
+                          scalars);
   for (uint32_t i = 0; i < num && i < MSC_MOST_BUILTIN_BUFFERS; i++) bytes[i] = plan_call_buffers(c, i).bytes;
   for (uint32_t i = 0; i < num_dims && i < MSC_MOST_BUILTIN_DIMS; i++) dims[i] = plan_call_dims(c, i);
   if (mscrt_builtin_fits(plan_kernel_builtin(k), num, bytes, num_dims, dims, plan_call_extent(c))) return NULL;
-  return bad_call("its buffers do not hold what kernel %s touches", plan_kernel_name(k));
+  return mscrt_bad_plan("its buffers do not hold what kernel %s touches", plan_kernel_name(k));
 }
 
 static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section, plan_call c, bool epilogue) {
   if (plan_call_index(c) >= plan_plan_kernels_num(p->root))
-    return bad_call("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
+    return mscrt_bad_plan("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
   plan_kernel k = plan_plan_kernels(p->root, plan_call_index(c));
   uint32_t num = plan_call_buffers_num(c);
   if (num != plan_kernel_num_buffers(k) || plan_call_dims_num(c) != plan_kernel_num_dims(k) ||
       plan_call_scalars_num(c) != plan_kernel_num_scalars(k))
-    return bad_call("%u buffers, %u dimensions and %u scalars for kernel %s, which takes %u, %u and %u", num,
-                    plan_call_dims_num(c), plan_call_scalars_num(c), plan_kernel_name(k), plan_kernel_num_buffers(k),
-                    plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
+    return mscrt_bad_plan("%u buffers, %u dimensions and %u scalars for kernel %s, which takes %u, %u and %u", num,
+                          plan_call_dims_num(c), plan_call_scalars_num(c), plan_kernel_name(k),
+                          plan_kernel_num_buffers(k), plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_ref(p, section, plan_call_buffers(c, i), epilogue);
     if (s) return mscrt_within(s, "buffer %u", i);
@@ -82,12 +82,12 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
   MSCRT_CHECK(check_builtin(c, k, num));
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
   if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= p->target->most_units)
-    return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
-  if (plan_call_served(c) > 2) return bad_call("served by %u", plan_call_served(c));
+    return mscrt_bad_plan("%" PRIu64 " items in units of %" PRIu64, extent, grain);
+  if (plan_call_served(c) > 2) return mscrt_bad_plan("served by %u", plan_call_served(c));
   if (plan_call_checks(c)) {
     plan_ref flag = plan_call_buffers(c, num ? num - 1 : 0);
     if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written)
-      return bad_call("its error flag is not 4 bytes of scratch that it writes");
+      return mscrt_bad_plan("its error flag is not 4 bytes of scratch that it writes");
   }
   return check_dim_starts(p, c);
 }
@@ -98,8 +98,8 @@ static bool refs_overlap(plan_ref a, plan_ref b) {
 
 static mscrt_status *check_operand_ref(plan_ref r, uint64_t elems, mscrt_dtype dtype) {
   uint64_t need = elems * mscrt_dtype_bytes(dtype);
-  if (r.bytes < need) return bad_call("%" PRIu64 " bytes where %" PRIu64 " are needed", r.bytes, need);
-  return r.offset % mscrt_dtype_bytes(dtype) ? bad_call("its address is not aligned") : NULL;
+  if (r.bytes < need) return mscrt_bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", r.bytes, need);
+  return r.offset % mscrt_dtype_bytes(dtype) ? mscrt_bad_plan("its address is not aligned") : NULL;
 }
 
 typedef struct {
@@ -127,38 +127,39 @@ static mscrt_status *check_results_apart(const mscrt_matmul *m, plan_call c, uin
     plan_ref y = plan_call_buffers(c, k);
     bool in_place = k == 2 && i == m->at[MSCRT_AT_ADD] && y.offset == r.offset && y.bytes == r.bytes;
     if (k != i && product_operand_of(m, k).written && refs_overlap(r, y) && !in_place)
-      return bad_call("a result lies in it");
+      return mscrt_bad_plan("a result lies in it");
   }
   return NULL;
 }
 
 static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section, plan_call c) {
-  if (plan_call_index(c) >= p->num_matmuls) return bad_call("matmul %u of %u", plan_call_index(c), p->num_matmuls);
+  if (plan_call_index(c) >= p->num_matmuls)
+    return mscrt_bad_plan("matmul %u of %u", plan_call_index(c), p->num_matmuls);
   const mscrt_matmul *m = &p->matmul[plan_call_index(c)];
   uint32_t num = plan_call_buffers_num(c);
-  if (num != m->num_operands) return bad_call("%u operands", num);
+  if (num != m->num_operands) return mscrt_bad_plan("%u operands", num);
   for (uint32_t i = 0; i < num; i++) {
     plan_ref r = plan_call_buffers(c, i);
     product_operand o = product_operand_of(m, i);
     bool in_tile = i == 2 && m->tile_bytes > 0;
     mscrt_status *s = check_ref(p, section, r, in_tile);
-    if (!s && in_tile != (r.space == PLAN_SPACE_TILE)) s = bad_call("space %s", space_names[r.space]);
+    if (!s && in_tile != (r.space == PLAN_SPACE_TILE)) s = mscrt_bad_plan("space %s", space_names[r.space]);
     if (!s && !in_tile) s = check_operand_ref(r, o.elems, o.dtype);
-    if (!s && r.written != o.written) s = bad_call("only results are written");
+    if (!s && r.written != o.written) s = mscrt_bad_plan("only results are written");
     if (s || (s = check_results_apart(m, c, i))) return mscrt_within(s, "operand %u", i);
   }
-  if (has_plan_call_epilogue(c) && p->target->calls_whole) return bad_call("a product on a GPU has no epilogue");
-  if (!has_plan_call_epilogue(c)) return m->tile_bytes ? bad_call("tiles that nobody takes") : NULL;
+  if (has_plan_call_epilogue(c) && p->target->calls_whole) return mscrt_bad_plan("a product on a GPU has no epilogue");
+  if (!has_plan_call_epilogue(c)) return m->tile_bytes ? mscrt_bad_plan("tiles that nobody takes") : NULL;
   plan_call e = plan_call_epilogue(c);
   if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e))
-    return bad_call("its epilogue is no kernel");
+    return mscrt_bad_plan("its epilogue is no kernel");
   uint64_t elems = product_operand_of(m, 2).elems;
   if (plan_call_extent(e) != elems)
-    return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems);
+    return mscrt_bad_plan("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems);
   for (uint32_t i = 0; i < plan_call_buffers_num(e); i++)
     for (uint32_t j = 0; j < num; j++)
       if (j != 2 && plan_call_buffers(e, i).written && refs_overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))
-        return bad_call("its epilogue writes to operand %u, which other tiles read", j);
+        return mscrt_bad_plan("its epilogue writes to operand %u, which other tiles read", j);
   return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
 }
 
@@ -183,19 +184,19 @@ static bool share_rows(const mscrt_graph *g, plan_call c, uint32_t i, uint32_t k
 /* Checks a graph call: results overlap no other operand, and every operand is aligned as the library needs. */
 static mscrt_status *check_graph_call(const mscrt_plan *p, plan_section section, plan_call c) {
   enum { ALIGNMENT = 16 };
-  if (plan_call_index(c) >= p->num_graphs) return bad_call("graph %u of %u", plan_call_index(c), p->num_graphs);
+  if (plan_call_index(c) >= p->num_graphs) return mscrt_bad_plan("graph %u of %u", plan_call_index(c), p->num_graphs);
   const mscrt_graph *g = &p->graph[plan_call_index(c)];
   uint32_t num = plan_call_buffers_num(c), first_result = g->num_operands - g->num_results;
-  if (num != g->num_operands) return bad_call("%u operands", num);
+  if (num != g->num_operands) return mscrt_bad_plan("%u operands", num);
   for (uint32_t i = 0; i < num; i++) {
     plan_ref r = plan_call_buffers(c, i);
     mscrt_status *s = check_ref(p, section, r, false);
     if (!s) s = check_operand_ref(r, mscrt_graph_span(&g->operand[i]), g->operand[i].dtype);
-    if (!s && r.offset % ALIGNMENT) s = bad_call("its address is not aligned");
-    if (!s && r.written != (i >= first_result)) s = bad_call("only results are written");
+    if (!s && r.offset % ALIGNMENT) s = mscrt_bad_plan("its address is not aligned");
+    if (!s && r.written != (i >= first_result)) s = mscrt_bad_plan("only results are written");
     for (uint32_t k = first_result; k < num && !s; k++)
       if (k != i && refs_overlap(r, plan_call_buffers(c, k)) && !(i >= first_result && share_rows(g, c, i, k)))
-        s = bad_call("a result lies in it");
+        s = mscrt_bad_plan("a result lies in it");
     if (s) return mscrt_within(s, "operand %u", i);
   }
   return NULL;
@@ -228,9 +229,9 @@ static mscrt_status *check_value_of_collective(const mscrt_plan *p, plan_section
   MSCRT_CHECK(mscrt_within(check_operand_ref(src, source_elems(k), k->dtype), "source"));
   MSCRT_CHECK(mscrt_within(check_operand_ref(dst, destination_elems(k), k->dtype), "destination"));
   if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written)
-    return bad_call("its source is a constant, or not only its destination is written");
+    return mscrt_bad_plan("its source is a constant, or not only its destination is written");
   bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSC_ALL_REDUCE;
-  return refs_overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
+  return refs_overlap(src, dst) && !in_place ? mscrt_bad_plan("source and destination overlap") : NULL;
 }
 
 static int compare_refs(const void *a, const void *b) {
@@ -255,7 +256,7 @@ static mscrt_status *check_values_apart(plan_call c) {
   qsort(r, num, sizeof *r, compare_refs);
   for (uint64_t i = 0, end = 0, written = 0; i < num && !s; i++) {
     if (i == 0 || r[i].space != r[i - 1].space) end = written = 0;
-    if (r[i].offset < (r[i].written ? end : written)) s = bad_call("its values overlap");
+    if (r[i].offset < (r[i].written ? end : written)) s = mscrt_bad_plan("its values overlap");
     if (r[i].offset + r[i].bytes > end) end = r[i].offset + r[i].bytes;
     if (r[i].written && r[i].offset + r[i].bytes > written) written = r[i].offset + r[i].bytes;
   }
@@ -265,11 +266,11 @@ static mscrt_status *check_values_apart(plan_call c) {
 
 static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section section, plan_call c) {
   if (plan_call_index(c) >= p->num_collectives)
-    return bad_call("collective %u of %u", plan_call_index(c), p->num_collectives);
+    return mscrt_bad_plan("collective %u of %u", plan_call_index(c), p->num_collectives);
   uint32_t num = p->collective[plan_call_index(c)].num_members;
   if (num == 0) num = 1;
   if (plan_call_buffers_num(c) / 2 != num || plan_call_buffers_num(c) % 2)
-    return bad_call("%u buffers", plan_call_buffers_num(c));
+    return mscrt_bad_plan("%u buffers", plan_call_buffers_num(c));
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_value_of_collective(p, section, c, i);
     if (s) return num > 1 ? mscrt_within(s, "value %u", i) : s;
@@ -279,33 +280,34 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
 
 static mscrt_status *check_message_call(const mscrt_plan *p, plan_section section, plan_call c) {
   if (plan_call_index(c) >= plan_plan_messages_num(p->root))
-    return bad_call("message %u of %u", plan_call_index(c), plan_plan_messages_num(p->root));
+    return mscrt_bad_plan("message %u of %u", plan_call_index(c), plan_plan_messages_num(p->root));
   plan_message m = plan_plan_messages(p->root, plan_call_index(c));
-  if (plan_call_buffers_num(c) != 1) return bad_call("%u buffers", plan_call_buffers_num(c));
+  if (plan_call_buffers_num(c) != 1) return mscrt_bad_plan("%u buffers", plan_call_buffers_num(c));
   plan_ref r = plan_call_buffers(c, 0);
   MSCRT_CHECK(check_ref(p, section, r, false));
   if (r.bytes < plan_message_bytes(m))
-    return bad_call("%" PRIu64 " bytes for a message of %" PRIu64, r.bytes, plan_message_bytes(m));
+    return mscrt_bad_plan("%" PRIu64 " bytes for a message of %" PRIu64, r.bytes, plan_message_bytes(m));
   if (plan_section_stage(section) != (r.written ? plan_message_to(m) : plan_message_from(m)))
-    return bad_call("message %u is not this stage's", plan_call_index(c));
+    return mscrt_bad_plan("message %u is not this stage's", plan_call_index(c));
   return NULL;
 }
 
 /* A transfer moves all of its destination, between the device and where a value lives. */
 static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section section, plan_call c) {
-  if (plan_call_buffers_num(c) != 2) return bad_call("%u buffers", plan_call_buffers_num(c));
+  if (plan_call_buffers_num(c) != 2) return mscrt_bad_plan("%u buffers", plan_call_buffers_num(c));
   plan_ref src = plan_call_buffers(c, 0), dst = plan_call_buffers(c, 1);
   for (uint32_t i = 0; i < 2; i++) {
     plan_ref r = plan_call_buffers(c, i);
-    if (r.space >= MSCRT_NUM_SPACES || r.space == PLAN_SPACE_TILE) return bad_call("space %d", r.space);
+    if (r.space >= MSCRT_NUM_SPACES || r.space == PLAN_SPACE_TILE) return mscrt_bad_plan("space %d", r.space);
     MSCRT_CHECK(check_range(p, section, r));
     if (r.space == PLAN_SPACE_DISK && r.offset % MSCRT_DISK_PAGE)
-      return bad_call("it begins within a page of the disk");
+      return mscrt_bad_plan("it begins within a page of the disk");
   }
   if (mscrt_is_away(src.space) == mscrt_is_away(dst.space))
-    return bad_call("from space %s to %s", space_names[src.space], space_names[dst.space]);
+    return mscrt_bad_plan("from space %s to %s", space_names[src.space], space_names[dst.space]);
   if (src.bytes != dst.bytes || src.written || !dst.written)
-    return bad_call("%" PRIu64 " bytes to %" PRIu64 ", or not only its destination is written", src.bytes, dst.bytes);
+    return mscrt_bad_plan("%" PRIu64 " bytes to %" PRIu64 ", or not only its destination is written", src.bytes,
+                          dst.bytes);
   return NULL;
 }
 
@@ -313,22 +315,23 @@ static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section secti
  * of each of these. */
 static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section, plan_call c) {
   uint32_t all = plan_call_buffers_num(c), num = all / 2;
-  if (plan_call_index(c) >= p->num_caches) return bad_call("cache %u of %u", plan_call_index(c), p->num_caches);
+  if (plan_call_index(c) >= p->num_caches) return mscrt_bad_plan("cache %u of %u", plan_call_index(c), p->num_caches);
   if (p->parameter[p->cache[plan_call_index(c)].parameter[0]].stage != plan_section_stage(section))
-    return bad_call("cache %u is not this stage's", plan_call_index(c));
+    return mscrt_bad_plan("cache %u is not this stage's", plan_call_index(c));
   if (!num || all % 2 || plan_call_dims_num(c) != num + 1 || plan_call_starts_num(c))
-    return bad_call("%u buffers with %u dimensions", all, plan_call_dims_num(c));
+    return mscrt_bad_plan("%u buffers with %u dimensions", all, plan_call_dims_num(c));
   for (uint32_t i = 0; i < num; i++) {
     plan_ref numbers = plan_call_buffers(c, i), slots = plan_call_buffers(c, num + i);
     int64_t dtype = plan_call_dims(c, i + 1);
     MSCRT_CHECK(mscrt_within(check_ref(p, section, numbers, false), "buffer %u", i));
     MSCRT_CHECK(mscrt_within(check_ref(p, section, slots, false), "buffer %u", num + i));
-    if (dtype != MSCRT_I32 && dtype != MSCRT_I64) return bad_call("numbers of rows of type %" PRId64, dtype);
+    if (dtype != MSCRT_I32 && dtype != MSCRT_I64) return mscrt_bad_plan("numbers of rows of type %" PRId64, dtype);
     mscrt_status *s = check_operand_ref(numbers, slots.bytes / 4, (mscrt_dtype)dtype);
     if (!s) s = check_operand_ref(slots, slots.bytes / 4, MSCRT_I32);
-    if (!s && (numbers.written || !slots.written)) s = bad_call("only results are written");
+    if (!s && (numbers.written || !slots.written)) s = mscrt_bad_plan("only results are written");
     for (uint32_t k = 0; k < all && !s; k++)
-      if (k != num + i && refs_overlap(slots, plan_call_buffers(c, k))) s = bad_call("a result lies in buffer %u", k);
+      if (k != num + i && refs_overlap(slots, plan_call_buffers(c, k)))
+        s = mscrt_bad_plan("a result lies in buffer %u", k);
     if (s) return mscrt_within(s, "buffer %u", i);
   }
   return NULL;
@@ -337,20 +340,23 @@ static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section,
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
   switch (plan_call_kind(c)) {
     case PLAN_CALL_KIND_KERNEL:
-      return has_plan_call_epilogue(c) ? bad_call("a kernel has no epilogue") : check_kernel_call(p, section, c, false);
+      return has_plan_call_epilogue(c) ? mscrt_bad_plan("a kernel has no epilogue")
+                                       : check_kernel_call(p, section, c, false);
     case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);
     case PLAN_CALL_KIND_COLLECTIVE:
-      return has_plan_call_epilogue(c) ? bad_call("a collective has no epilogue")
+      return has_plan_call_epilogue(c) ? mscrt_bad_plan("a collective has no epilogue")
                                        : check_collective_call(p, section, c);
     case PLAN_CALL_KIND_MESSAGE:
-      return has_plan_call_epilogue(c) ? bad_call("a message has no epilogue") : check_message_call(p, section, c);
+      return has_plan_call_epilogue(c) ? mscrt_bad_plan("a message has no epilogue")
+                                       : check_message_call(p, section, c);
     case PLAN_CALL_KIND_GRAPH:
-      return has_plan_call_epilogue(c) ? bad_call("a graph has no epilogue") : check_graph_call(p, section, c);
+      return has_plan_call_epilogue(c) ? mscrt_bad_plan("a graph has no epilogue") : check_graph_call(p, section, c);
     case PLAN_CALL_KIND_TRANSFER:
-      return has_plan_call_epilogue(c) ? bad_call("a transfer has no epilogue") : check_transfer_call(p, section, c);
+      return has_plan_call_epilogue(c) ? mscrt_bad_plan("a transfer has no epilogue")
+                                       : check_transfer_call(p, section, c);
     case PLAN_CALL_KIND_ADMIT:
-      return has_plan_call_epilogue(c) ? bad_call("an admit has no epilogue") : check_admit_call(p, section, c);
-    default: return bad_call("kind %d", plan_call_kind(c));
+      return has_plan_call_epilogue(c) ? mscrt_bad_plan("an admit has no epilogue") : check_admit_call(p, section, c);
+    default: return mscrt_bad_plan("kind %d", plan_call_kind(c));
   }
 }
 
@@ -359,12 +365,12 @@ static mscrt_status *check_strips(const mscrt_plan *p, plan_section section, uin
   plan_call c = plan_section_calls(section, index);
   uint32_t strips = plan_call_strips(c);
   if (plan_call_goes_on(c) && (!index || !strips || plan_call_strips(plan_section_calls(section, index - 1)) != strips))
-    return bad_call("it goes on in %u strips, and the call before it has others", strips);
+    return mscrt_bad_plan("it goes on in %u strips, and the call before it has others", strips);
   if (!strips) return NULL;
   for (uint32_t i = 0; i < plan_call_buffers_num(c); i++) {
     uint8_t space = plan_call_buffers(c, i).space;
     if (space != PLAN_SPACE_PERSISTENT && space != PLAN_SPACE_SCRATCH && space != PLAN_SPACE_CONSTANT)
-      return bad_call("buffer %u of a call in strips is in space %s", i, space_names[space]);
+      return mscrt_bad_plan("buffer %u of a call in strips is in space %s", i, space_names[space]);
   }
   bool is_kernel = plan_call_kind(c) == PLAN_CALL_KIND_KERNEL,
        fits = is_kernel || plan_call_kind(c) == PLAN_CALL_KIND_MATMUL;
@@ -376,7 +382,7 @@ static mscrt_status *check_strips(const mscrt_plan *p, plan_section section, uin
     fits = m->m % strips == 0 && m->b_lies && !m->transpose_a && m->batch == 1 && !m->tile_bytes &&
            !has_plan_call_epilogue(c);
   }
-  return fits ? NULL : bad_call("it has no %u strips", strips);
+  return fits ? NULL : mscrt_bad_plan("it has no %u strips", strips);
 }
 
 mscrt_status *mscrt_check_calls(const mscrt_plan *p) {

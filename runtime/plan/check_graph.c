@@ -2,7 +2,6 @@
  * or a CPU: sizes that belong together are equal, so that of a call only addresses remain to be checked. */
 #include "runtime/plan/plan.h"
 
-#define bad_graph(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 #define MAX_ELEMS ((uint64_t)1 << 43) /* most elements that an operand spans */
 #define MAX_STEP 4096                 /* limit of steps, dilations and padding of a window */
 #define MAX_ENGINE (64 << 20)         /* limit of the bytes of an engine */
@@ -36,12 +35,12 @@ static mscrt_status *read_operand(plan_operand o, mscrt_graph_tensor *out) {
   uint64_t room = MAX_ELEMS, elems = 1;
   out->dtype = (mscrt_dtype)plan_operand_dtype(o);
   if (plan_operand_shape_num(o) != 4 || plan_operand_stride_num(o) != 4)
-    return bad_graph("it does not have four dimensions");
+    return mscrt_bad_plan("it does not have four dimensions");
   for (uint32_t d = 0; d < 4; d++) {
     uint64_t size = plan_operand_shape(o, d), stride = plan_operand_stride(o, d), span;
     if (size < 1 || stride < 1 || __builtin_mul_overflow(size - 1, stride, &span) || span >= room)
-      return bad_graph("size %" PRIu64 " with stride %" PRIu64, size, stride);
-    if (__builtin_mul_overflow(elems, size, &elems) || elems > MAX_ELEMS) return bad_graph("it is too large");
+      return mscrt_bad_plan("size %" PRIu64 " with stride %" PRIu64, size, stride);
+    if (__builtin_mul_overflow(elems, size, &elems) || elems > MAX_ELEMS) return mscrt_bad_plan("it is too large");
     room -= span;
     out->dim[d] = (int64_t)size, out->stride[d] = (int64_t)stride;
   }
@@ -62,7 +61,8 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
       int64_t *known = &size[letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter];
       if (letter < 'a' && g->operand[i].dim[d] == 1) continue;
       if (*known && *known != g->operand[i].dim[d])
-        return bad_graph("operand %u: dimension %d is %" PRId64 ", not %" PRId64, i, d, g->operand[i].dim[d], *known);
+        return mscrt_bad_plan("operand %u: dimension %d is %" PRId64 ", not %" PRId64, i, d, g->operand[i].dim[d],
+                              *known);
       *known = g->operand[i].dim[d];
     }
   return NULL;
@@ -72,19 +72,19 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
 static mscrt_status *check_conv_windows(plan_graph t, mscrt_graph *g, const int64_t size[128], bool on_gpu) {
   const int64_t x[2] = {size['h'], size['w']}, kernel[2] = {size['k'], size['l']}, y[2] = {size['y'], size['x']};
   if (plan_graph_step_num(t) != 2 || plan_graph_dilation_num(t) != 2 || plan_graph_padding_num(t) != 2)
-    return bad_graph("windows of two dimensions have two steps, dilations and paddings");
+    return mscrt_bad_plan("windows of two dimensions have two steps, dilations and paddings");
   for (uint32_t d = 0; d < 2; d++) {
     uint64_t step = plan_graph_step(t, d), dilation = plan_graph_dilation(t, d), padding = plan_graph_padding(t, d);
     if (step < 1 || step > MAX_STEP || dilation < 1 || dilation > MAX_STEP || padding > MAX_STEP)
-      return bad_graph("windows with step %" PRIu64 ", dilation %" PRIu64 ", padding %" PRIu64, step, dilation,
-                       padding);
+      return mscrt_bad_plan("windows with step %" PRIu64 ", dilation %" PRIu64 ", padding %" PRIu64, step, dilation,
+                            padding);
     g->step[d] = (int64_t)step, g->dilation[d] = (int64_t)dilation, g->padding[d] = (int64_t)padding;
     int64_t room = x[d] + 2 * g->padding[d] - (kernel[d] - 1) * g->dilation[d] - 1;
     if (on_gpu && (room < 0 || room / g->step[d] + 1 != y[d]))
-      return bad_graph("%" PRId64 " windows of %" PRId64 " on %" PRId64, y[d], kernel[d], x[d]);
+      return mscrt_bad_plan("%" PRId64 " windows of %" PRId64 " on %" PRId64, y[d], kernel[d], x[d]);
   }
   return size['c'] % size['i'] || size['o'] % (size['c'] / size['i'])
-             ? bad_graph("%" PRId64 " channels do not divide into groups", size['c'])
+             ? mscrt_bad_plan("%" PRId64 " channels do not divide into groups", size['c'])
              : NULL;
 }
 
@@ -94,8 +94,9 @@ static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph 
   if (!g->engine) return NULL;
   size_t bytes = strlen(g->engine);
   if (!plan_plan_engines_version(p->root) || !plan_plan_engines_arch(p->root))
-    return bad_graph("an engine of no version of the library, or for no GPU");
-  if (bytes < 2 || bytes > MAX_ENGINE || g->engine[0] != '{') return bad_graph("%zu bytes that are no engine", bytes);
+    return mscrt_bad_plan("an engine of no version of the library, or for no GPU");
+  if (bytes < 2 || bytes > MAX_ENGINE || g->engine[0] != '{')
+    return mscrt_bad_plan("%zu bytes that are no engine", bytes);
   g->engine_bytes = (uint32_t)bytes;
   return NULL;
 }
@@ -151,47 +152,47 @@ msc_attention mscrt_attention_of(const mscrt_graph *g) {
 
 static mscrt_status *check_attention_kernels(const mscrt_graph *g) {
   msc_attention a = mscrt_attention_of(g);
-  if (!msc_attention_fits(&a)) return bad_graph("its sizes are out of range");
+  if (!msc_attention_fits(&a)) return mscrt_bad_plan("its sizes are out of range");
   msc_attention_cut u = msc_attention_cut_of(&a);
   int64_t bytes = msc_attention_bytes(&u);
   if (u.units >= UINT32_MAX || g->bytes > MSC_ATTENTION_MAX_BYTES || bytes > (int64_t)g->bytes)
-    return bad_graph("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
+    return mscrt_bad_plan("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
   return NULL;
 }
 
 static mscrt_status *check_convolution_kernels(const mscrt_graph *g) {
   msc_windows v = mscrt_windows_of(g);
-  if (!msc_windows_fit(&v)) return bad_graph("its sizes are out of range");
+  if (!msc_windows_fit(&v)) return mscrt_bad_plan("its sizes are out of range");
   if (v.makes == MSC_WINDOWS_MAKE_X && v.groups == 1 && !msc_windows_lie_side_by_side(&v) && !msc_windows_are_tiles(&v))
-    return bad_graph("the gradient of images that do not lie side by side and are no tiles");
+    return mscrt_bad_plan("the gradient of images that do not lie side by side and are no tiles");
   if (msc_windows_are_tiles(&v) && v.width % MSC_WINOGRAD_LANES)
-    return bad_graph("panels of %" PRId64 " columns for tiles", v.width);
+    return mscrt_bad_plan("panels of %" PRId64 " columns for tiles", v.width);
   msc_windows_cut u = mscrt_windows_cut(g);
   int64_t bytes = msc_windows_bytes(&u);
   if (u.units >= UINT32_MAX || g->bytes > MSC_WINDOWS_MAX_BYTES || bytes > (int64_t)g->bytes)
-    return bad_graph("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
+    return mscrt_bad_plan("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
   return NULL;
 }
 
 /* Checks a graph that the kernels of products compute. */
 static mscrt_status *check_graph_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
-  if (g->kind == PLAN_GRAPH_KIND_BIASED_CONV) return bad_graph("kind %d is not computed on a CPU", g->kind);
+  if (g->kind == PLAN_GRAPH_KIND_BIASED_CONV) return mscrt_bad_plan("kind %d is not computed on a CPU", g->kind);
   g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
   if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 9))
-    return bad_graph("its kernels do not take what a product gives");
+    return mscrt_bad_plan("its kernels do not take what a product gives");
   if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
-    return bad_graph("panels of %" PRId64 " columns", g->width);
+    return mscrt_bad_plan("panels of %" PRId64 " columns", g->width);
   for (uint32_t i = 0; i < g->num_operands; i++)
     if (g->operand[i].dtype != MSCRT_F32 ||
         !(mscrt_is_attention(g) ? has_whole_rows : is_dense_tensor)(&g->operand[i]))
-      return bad_graph("operand %u is not an array of f32", i);
-  if (g->engine) return bad_graph("an engine of a GPU's library");
+      return mscrt_bad_plan("operand %u is not an array of f32", i);
+  if (g->engine) return mscrt_bad_plan("an engine of a GPU's library");
   return mscrt_is_attention(g) ? check_attention_kernels(g) : check_convolution_kernels(g);
 }
 
 static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   int64_t size[128] = {0};
-  if (plan_graph_kind(t) > PLAN_GRAPH_KIND_BIASED_CONV) return bad_graph("kind %d", plan_graph_kind(t));
+  if (plan_graph_kind(t) > PLAN_GRAPH_KIND_BIASED_CONV) return mscrt_bad_plan("kind %d", plan_graph_kind(t));
   *g = (mscrt_graph){.kind = plan_graph_kind(t),
                      .num_operands = kinds[plan_graph_kind(t)].num,
                      .num_results = kinds[plan_graph_kind(t)].results,
@@ -201,20 +202,20 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
                      .scale = (float)plan_graph_scale(t),
                      .bytes = plan_graph_bytes(t)};
   if (plan_graph_operands_num(t) != g->num_operands)
-    return bad_graph("%u operands, not %u", plan_graph_operands_num(t), g->num_operands);
+    return mscrt_bad_plan("%u operands, not %u", plan_graph_operands_num(t), g->num_operands);
   for (uint32_t i = 0; i < g->num_operands; i++) {
     MSCRT_CHECK(mscrt_within(read_operand(plan_graph_operands(t, i), &g->operand[i]), "operand %u", i));
-    if (!type_fits(g, i)) return bad_graph("operand %u is of type %d", i, g->operand[i].dtype);
+    if (!type_fits(g, i)) return mscrt_bad_plan("operand %u is of type %d", i, g->operand[i].dtype);
   }
   MSCRT_CHECK(check_sizes(g, size));
   MSCRT_CHECK(read_engine(p, t, g));
   if (p->target->calls_whole && g->bytes > plan_plan_workspace_bytes(p->root))
-    return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
+    return mscrt_bad_plan("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
   if (!mscrt_is_attention(g)) MSCRT_CHECK(check_conv_windows(t, g, size, p->target->calls_whole));
   if (mscrt_is_attention(g) && size['h'] % size['g'])
-    return bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']);
+    return mscrt_bad_plan("%" PRId64 " heads share %" PRId64, size['h'], size['g']);
   if (mscrt_is_attention(g) && p->target->calls_whole && g->operand[0].dtype == MSCRT_F32)
-    return bad_graph("no library computes attention of f32");
+    return mscrt_bad_plan("no library computes attention of f32");
   return p->target->calls_whole ? NULL : check_graph_kernels(p, t, g);
 }
 

@@ -11,29 +11,28 @@
 #define MAX_BYTES ((uint64_t)1 << 46) /* limit of a space: sums of offsets cannot overflow */
 #define MAX_RANKS 65536
 
-#define bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
-
 static mscrt_status *read_plan_shape(uint32_t num, const uint64_t *v, int *out_rank, int64_t *out_shape) {
   uint64_t bytes;
-  if (num > MSCRT_MAX_RANK) return bad_plan("%u dimensions, at most %d are possible", num, MSCRT_MAX_RANK);
+  if (num > MSCRT_MAX_RANK) return mscrt_bad_plan("%u dimensions, at most %d are possible", num, MSCRT_MAX_RANK);
   for (uint32_t d = 0; d < num; d++) {
-    if (v[d] > INT64_MAX) return bad_plan("a dimension of %" PRIu64, v[d]);
+    if (v[d] > INT64_MAX) return mscrt_bad_plan("a dimension of %" PRIu64, v[d]);
     out_shape[d] = (int64_t)v[d];
   }
   *out_rank = (int)num;
-  return mscrt_shape_bytes((int)num, out_shape, 8, &bytes) && bytes <= MAX_BYTES ? NULL
-                                                                                 : bad_plan("the shape is too large");
+  return mscrt_shape_bytes((int)num, out_shape, 8, &bytes) && bytes <= MAX_BYTES
+             ? NULL
+             : mscrt_bad_plan("the shape is too large");
 }
 
 /* ---- mesh and layouts ---- */
 
 static mscrt_status *check_plan_mesh(mscrt_plan *p) {
   uint32_t num = plan_plan_mesh_num(p->root);
-  if (num > MSC_BOX_AXES) return bad_plan("the mesh has %u axes, at most %d are possible", num, MSC_BOX_AXES);
+  if (num > MSC_BOX_AXES) return mscrt_bad_plan("the mesh has %u axes, at most %d are possible", num, MSC_BOX_AXES);
   p->mesh.num_axes = (int)num;
   for (uint32_t i = 0; i < num; i++) p->mesh.size[i] = plan_axis_size(plan_plan_mesh(p->root, i));
   if (!msc_box_mesh_ok(&p->mesh) || msc_box_mesh_size(&p->mesh) > MAX_RANKS)
-    return bad_plan("the mesh's sizes are not possible");
+    return mscrt_bad_plan("the mesh's sizes are not possible");
   p->ranks = (int)msc_box_mesh_size(&p->mesh);
   return NULL;
 }
@@ -51,13 +50,14 @@ static mscrt_status *check_splits(mscrt_plan *p, plan_layout l, uint32_t i) {
   for (int d = 0; d < layout->rank; d++) {
     if (!(mask >> d & 1)) continue;
     uint64_t need = (uint64_t)msc_box_parts(layout, d) + 1;
-    if (need > given - at) return bad_plan("layout %u: it lacks borders of parts", i);
+    if (need > given - at) return mscrt_bad_plan("layout %u: it lacks borders of parts", i);
     p->split[i][d] = plan_layout_split_data(l) + at;
     at += need;
   }
-  if (at != given || mask >> layout->rank) return bad_plan("layout %u: it has borders of no parts", i);
+  if (at != given || mask >> layout->rank) return mscrt_bad_plan("layout %u: it has borders of no parts", i);
   layout->split = p->split[i];
-  return msc_box_layout_ok(&p->mesh, layout) ? NULL : bad_plan("layout %u: its borders of parts are impossible", i);
+  return msc_box_layout_ok(&p->mesh, layout) ? NULL
+                                             : mscrt_bad_plan("layout %u: its borders of parts are impossible", i);
 }
 
 static mscrt_status *check_layouts(mscrt_plan *p) {
@@ -67,13 +67,14 @@ static mscrt_status *check_layouts(mscrt_plan *p) {
     plan_layout l = plan_plan_layouts(p->root, i);
     uint32_t num_first = plan_layout_first_num(l), num = plan_layout_sub_num(l);
     if (num_first < 1 || num_first > MSCRT_MAX_RANK + 1 || num > MSC_BOX_DIGITS)
-      return bad_plan("layout %u: its lists have impossible lengths", i);
+      return mscrt_bad_plan("layout %u: its lists have impossible lengths", i);
     p->layout[i] = (msc_box_layout){(int)num_first - 1, (int)num, plan_layout_first_data(l),
                                     (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
-    if (!msc_box_layout_ok(&p->mesh, &p->layout[i])) return bad_plan("layout %u: its digits do not fit the mesh", i);
+    if (!msc_box_layout_ok(&p->mesh, &p->layout[i]))
+      return mscrt_bad_plan("layout %u: its digits do not fit the mesh", i);
     MSCRT_CHECK(check_splits(p, l, i));
     if (plan_layout_reduction(l) >= MSC_NUM_REDUCTIONS)
-      return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
+      return mscrt_bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
   }
   return NULL;
 }
@@ -82,9 +83,11 @@ static bool is_partial(const msc_box_layout *l) { return l->num > l->first[l->ra
 
 static mscrt_status *find_layout_of(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape,
                                     const msc_box_layout **out_layout) {
-  if (index >= p->num_layouts) return bad_plan("layout %u of %u", index, p->num_layouts);
-  if (p->layout[index].rank != rank) return bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
-  if (!msc_box_shape_ok(&p->layout[index], shape)) return bad_plan("a layout whose parts do not add up to the shape");
+  if (index >= p->num_layouts) return mscrt_bad_plan("layout %u of %u", index, p->num_layouts);
+  if (p->layout[index].rank != rank)
+    return mscrt_bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
+  if (!msc_box_shape_ok(&p->layout[index], shape))
+    return mscrt_bad_plan("a layout whose parts do not add up to the shape");
   *out_layout = &p->layout[index];
   return NULL;
 }
@@ -101,7 +104,7 @@ static mscrt_status *check_spaces(mscrt_plan *p) {
   p->space_bytes[PLAN_SPACE_INPUT] = plan_plan_input_stride(p->root);
   p->space_bytes[PLAN_SPACE_CONSTANT] = plan_plan_constants_num(p->root);
   for (int i = 0; i < PLAN_SPACE_TILE; i++)
-    if (p->space_bytes[i] > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", p->space_bytes[i]);
+    if (p->space_bytes[i] > MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", p->space_bytes[i]);
   return NULL;
 }
 
@@ -109,17 +112,17 @@ static mscrt_status *check_spaces(mscrt_plan *p) {
 
 static mscrt_status *check_images(const mscrt_plan *p) {
   if (plan_plan_code_num(p->root) || !plan_plan_images_num(p->root) != !plan_plan_kernels_num(p->root))
-    return bad_plan("a plan for GPUs has its kernels in images, and only there");
+    return mscrt_bad_plan("a plan for GPUs has its kernels in images, and only there");
   if (plan_plan_workspace_bytes(p->root) > MAX_BYTES)
-    return bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
+    return mscrt_bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
   for (uint32_t i = 0; i < plan_plan_images_num(p->root); i++) {
     plan_image m = plan_plan_images(p->root, i);
     uint32_t bytes = plan_image_code_num(m);
     bool text = plan_image_kind(m) == PLAN_IMAGE_KIND_PTX;
     if (plan_image_kind(m) > PLAN_IMAGE_KIND_CUBIN || plan_image_arch(m) < 10 || plan_image_arch(m) > 1000)
-      return bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
+      return mscrt_bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
     /* 64: an ELF header, which contains its length */
-    if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return bad_plan("image %u has no end", i);
+    if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return mscrt_bad_plan("image %u has no end", i);
   }
   return NULL;
 }
@@ -127,27 +130,28 @@ static mscrt_status *check_images(const mscrt_plan *p) {
 static mscrt_status *check_gpu_kernel(plan_kernel k) {
   uint32_t threads = plan_kernel_threads(k);
   if (plan_kernel_entry(k) || plan_kernel_bytes(k) || plan_kernel_builtin(k))
-    return bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
-  return threads >= 1 && threads <= 1024 ? NULL
-                                         : bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
+    return mscrt_bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
+  return threads >= 1 && threads <= 1024
+             ? NULL
+             : mscrt_bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
 }
 
 static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
   uint64_t text = plan_plan_code_text(p->root), code = plan_plan_code_num(p->root);
   if (p->target->has_images) MSCRT_CHECK(check_images(p));
-  if (text > code) return bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
+  if (text > code) return mscrt_bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
     uint64_t entry = plan_kernel_entry(k), bytes = plan_kernel_bytes(k);
     uint8_t builtin = plan_kernel_builtin(k);
     if (builtin >= MSC_NUM_BUILTINS)
-      return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
+      return mscrt_bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
     if (p->target->has_images) MSCRT_CHECK(check_gpu_kernel(k));
     else if (!builtin && (entry >= text || bytes > text - entry))
-      return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
+      return mscrt_bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
     if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS ||
         plan_kernel_num_scalars(k) > MSCRT_MAX_DIMS)
-      return bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
+      return mscrt_bad_plan("kernel %s has more than %d arguments of a kind", plan_kernel_name(k), MSCRT_MAX_DIMS);
   }
   return NULL;
 }
@@ -167,29 +171,30 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype), units = msc_product_units(m->k, m->pairs);
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
-    return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
+    return mscrt_bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
   if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 9))
-    return bad_plan("its kernels do not take what a product gives");
+    return mscrt_bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))
-    return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
-  if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
+    return mscrt_bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
+  if (m->blocks < 1 || m->k % m->blocks)
+    return mscrt_bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   if (m->pairs && (m->dtype != MSCRT_BF16 || m->k / m->blocks % 2))
-    return bad_plan("pairs of %s, of which a block has %" PRId64, mscrt_dtype_name(m->dtype), m->k / m->blocks);
+    return mscrt_bad_plan("pairs of %s, of which a block has %" PRId64, mscrt_dtype_name(m->dtype), m->k / m->blocks);
   bool turned = m->transpose_b && (m->transpose_a || m->k / m->blocks % msc_product_lanes(m->width));
   if (m->b_lies && (operand_bytes < 4 || turned || m->n % m->width || m->shared_columns))
-    return bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n, m->transpose_b ? "transposed " : "",
-                    mscrt_dtype_name(m->dtype));
+    return mscrt_bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n,
+                          m->transpose_b ? "transposed " : "", mscrt_dtype_name(m->dtype));
   int64_t shared = m->shared_columns;
   if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
-    return bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
+    return mscrt_bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
   uint64_t panels =
       m->b_lies ? 0 : (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, units, m->width) * bytes;
   bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs);
   uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, units) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
-    return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes,
-                    m->room_bytes, panels, room);
+    return mscrt_bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64,
+                          m->panel_bytes, m->room_bytes, panels, room);
   return NULL;
 }
 
@@ -198,16 +203,17 @@ static mscrt_status *check_product_function(const mscrt_plan *p, const mscrt_mat
   bool sum = m->sum_a || m->sum_b, function = m->relu || m->gelu;
   bool more_than_wide = m->gelu || m->slope || m->add || m->after_first || m->aux || sum;
   if (!m->wide && !more_than_wide) return NULL;
-  if (!p->target->calls_whole && more_than_wide) return bad_plan("a product on a CPU does no more than bias and relu");
+  if (!p->target->calls_whole && more_than_wide)
+    return mscrt_bad_plan("a product on a CPU does no more than bias and relu");
   if (!p->target->calls_whole && m->multiply == MSCRT_BY_LIBRARY)
-    return bad_plan("the library of a CPU does not widen");
+    return mscrt_bad_plan("the library of a CPU does not widen");
   if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16)
-    return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
-  if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
+    return mscrt_bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
+  if (m->dtype == MSCRT_F64 && (function || sum)) return mscrt_bad_plan("functions of f64");
   if ((m->relu && m->gelu) || (m->aux && !function) || (m->slope && (!m->aux || m->bias || m->add)) ||
       (m->sum_a && m->sum_b) || (sum && (function || m->bias)) || (m->batch > 1 && (m->aux || sum)) ||
       (m->aux && m->gelu && m->n % 8) || (m->after_first && !m->add))
-    return bad_plan("a product that no call of the library is");
+    return mscrt_bad_plan("a product that no call of the library is");
   return NULL;
 }
 
@@ -227,18 +233,19 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   uint8_t dtype = plan_matmul_dtype(t);
   bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
   if (p->target->calls_whole && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t)))
-    return bad_plan("a product on a GPU is one call of its library");
+    return mscrt_bad_plan("a product on a GPU is one call of its library");
   if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->target->calls_whole) && dtype != MSCRT_BF16 &&
       dtype != MSCRT_F16)
-    return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
-  if (!library && dtype > MSCRT_F64) return bad_plan("element type %d: kernels multiply floats", dtype);
+    return mscrt_bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
+  if (!library && dtype > MSCRT_F64) return mscrt_bad_plan("element type %d: kernels multiply floats", dtype);
   if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k))
-    return bad_plan("impossible sizes");
+    return mscrt_bad_plan("impossible sizes");
   if (!stride_fits(batch, plan_matmul_batch_stride_a(t), m * k) ||
       !stride_fits(batch, plan_matmul_batch_stride_b(t), n * k))
-    return bad_plan("matrices of a batch overlap");
+    return mscrt_bad_plan("matrices of a batch overlap");
   if (tile_m < 1 || tile_m > m || tile_n < 1 || tile_n > n)
-    return bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n, m, n);
+    return mscrt_bad_plan("tiles of %" PRIu64 " x %" PRIu64 " for a result of %" PRIu64 " x %" PRIu64, tile_m, tile_n,
+                          m, n);
   *out = (mscrt_matmul){.dtype = (mscrt_dtype)dtype,
                         .batch = (int64_t)batch,
                         .m = (int64_t)m,
@@ -276,10 +283,10 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
   if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) ||
       (out->tiles = out->batch * out->tiles_m * out->tiles_n) >= UINT32_MAX)
-    return bad_plan("more than 2^32 tiles");
+    return mscrt_bad_plan("more than 2^32 tiles");
   if (out->tile_bytes &&
       (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(mscrt_result_dtype(out)) || out->tile_bytes > (64 << 20)))
-    return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
+    return mscrt_bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
   if (!library) MSCRT_CHECK(check_product_kernels(p, out));
   if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;
   return NULL;
@@ -303,7 +310,7 @@ static mscrt_status *check_collective_axes(const mscrt_plan *p, plan_collective 
   c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
   c->num_axes = (int)num;
   if (num > MSC_BOX_DIGITS || !msc_box_layout_ok(&p->mesh, &(msc_box_layout){0, (int)num, first, c->axes, NULL}))
-    return bad_plan("its axes do not fit the mesh");
+    return mscrt_bad_plan("its axes do not fit the mesh");
   return NULL;
 }
 
@@ -312,18 +319,18 @@ static mscrt_status *check_collective_group(const mscrt_plan *p, plan_collective
   MSCRT_CHECK(check_collective_axes(p, t, c));
   uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
   c->root = plan_collective_root(t);
-  if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
+  if (c->root >= members) return mscrt_bad_plan("root %u in a group of %" PRIu64, c->root, members);
   c->num_pairs = plan_collective_pairs_num(t) / 2;
   c->pairs = plan_collective_pairs_data(t);
   if (plan_collective_pairs_num(t) % 2 || c->num_pairs > members)
-    return bad_plan("%u numbers are no pairs of a group of %" PRIu64, plan_collective_pairs_num(t), members);
+    return mscrt_bad_plan("%u numbers are no pairs of a group of %" PRIu64, plan_collective_pairs_num(t), members);
   uint8_t *receives;
   mscrt_status *s = NULL;
   MSCRT_CHECK(mscrt_new_array(&receives, members));
   for (uint32_t i = 0; i < c->num_pairs && !s; i++) {
     if (c->pairs[2 * i] >= members || c->pairs[2 * i + 1] >= members)
-      s = bad_plan("pair %u names a member that the group does not have", i);
-    else if (receives[c->pairs[2 * i + 1]]++) s = bad_plan("member %u receives twice", c->pairs[2 * i + 1]);
+      s = mscrt_bad_plan("pair %u names a member that the group does not have", i);
+    else if (receives[c->pairs[2 * i + 1]]++) s = mscrt_bad_plan("member %u receives twice", c->pairs[2 * i + 1]);
   }
   free(receives);
   return s;
@@ -340,7 +347,7 @@ static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t,
   MSCRT_CHECK(check_collective_axes(p, t, c));
   msc_pull pull;
   if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, allocate_nothing, NULL, &pull) == MSC_PULL_NO_DIGITS)
-    return bad_plan("its layouts cut an axis at places that have no common refinement");
+    return mscrt_bad_plan("its layouts cut an axis at places that have no common refinement");
   return NULL;
 }
 
@@ -348,19 +355,20 @@ static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t,
 static mscrt_status *check_halo_exchange(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   MSCRT_CHECK(find_layout_of(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   c->to = c->from;
-  if (plan_collective_to(t) != plan_collective_from(t)) return bad_plan("a halo changes its layout");
+  if (plan_collective_to(t) != plan_collective_from(t)) return mscrt_bad_plan("a halo changes its layout");
   if (plan_collective_halo_dim(t) >= (uint32_t)c->rank)
-    return bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
+    return mscrt_bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
   int d = c->halo_dim = (int)plan_collective_halo_dim(t);
   int64_t parts = msc_group_size(c->from->first[d + 1] - c->from->first[d], c->from->digit + c->from->first[d]),
           rows = c->shape[d] / parts;
   uint64_t lo = plan_collective_halo_lo(t), hi = plan_collective_halo_hi(t), bytes;
   if (c->shape[d] % parts || lo > (uint64_t)rows || hi > (uint64_t)rows)
-    return bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
+    return mscrt_bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
   c->lo = (int64_t)lo, c->hi = (int64_t)hi;
   int64_t wide[MSCRT_MAX_RANK];
   mscrt_largest_destination(c, wide);
-  return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL : bad_plan("a halo is too large");
+  return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL
+                                                                               : mscrt_bad_plan("a halo is too large");
 }
 
 /* Checks a collective of several values: its members are earlier entries of the same kind, none of them of several
@@ -369,13 +377,13 @@ static mscrt_status *check_bucket_members(const mscrt_plan *p, plan_collective t
                                           mscrt_collective *c) {
   c->num_members = plan_collective_members_num(t);
   c->members = plan_collective_members_data(t);
-  if (!msc_verb_fuses(c->verb)) return bad_plan("%s is of one value", msc_verb_name(c->verb));
+  if (!msc_verb_fuses(c->verb)) return mscrt_bad_plan("%s is of one value", msc_verb_name(c->verb));
   for (uint32_t i = 0; i < c->num_members; i++) {
     const mscrt_collective *m = &p->collective[c->members[i] < number ? c->members[i] : 0];
     if (c->members[i] >= number || m->num_members)
-      return bad_plan("member %u is entry %u, which is none before it", i, c->members[i]);
+      return mscrt_bad_plan("member %u is entry %u, which is none before it", i, c->members[i]);
     if (m->verb != c->verb || m->dtype != c->dtype || m->reduction != c->reduction)
-      return bad_plan("member %u is of another kind", i);
+      return mscrt_bad_plan("member %u is of another kind", i);
   }
   return NULL;
 }
@@ -384,7 +392,7 @@ static mscrt_status *check_plan_collective(const mscrt_plan *p, plan_collective 
                                            mscrt_collective *c) {
   if (plan_collective_verb(t) >= MSC_NUM_PLAN_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES ||
       plan_collective_reduction(t) >= MSC_NUM_REDUCTIONS)
-    return bad_plan("unknown verb, element type or reduction");
+    return mscrt_bad_plan("unknown verb, element type or reduction");
   *c = (mscrt_collective){.verb = (msc_verb)plan_collective_verb(t),
                           .dtype = (mscrt_dtype)plan_collective_dtype(t),
                           .reduction = (msc_reduction)plan_collective_reduction(t)};
@@ -407,19 +415,19 @@ static mscrt_status *check_collectives(mscrt_plan *p) {
 
 static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint8_t dtype, uint32_t layout,
                                     bool local) {
-  if (dtype >= MSCRT_NUM_DTYPES) return bad_plan("element type %d", dtype);
+  if (dtype >= MSCRT_NUM_DTYPES) return mscrt_bad_plan("element type %d", dtype);
   v->dtype = (mscrt_dtype)dtype;
   if (!local) MSCRT_CHECK(find_layout_of(p, layout, v->rank, v->shape, &v->layout));
-  if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
+  if (v->layout && is_partial(v->layout)) return mscrt_bad_plan("it is a partial result");
   if (v->ref.space == PLAN_SPACE_TILE || v->ref.space >= MSCRT_NUM_SPACES ||
       (v->ref.space > PLAN_SPACE_TILE && !mscrt_is_away(v->ref.space)))
-    return bad_plan("space %d", v->ref.space);
-  if (v->stage >= p->num_stages) return bad_plan("stage %u of %u", v->stage, p->num_stages);
+    return mscrt_bad_plan("space %d", v->ref.space);
+  if (v->stage >= p->num_stages) return mscrt_bad_plan("stage %u of %u", v->stage, p->num_stages);
   uint64_t room = mscrt_room(p, v->stage, v->ref.space), need = mscrt_variable_bytes(v);
   if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset)
-    return bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
-  if (need > v->ref.bytes) return bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", v->ref.bytes, need);
-  if (v->ref.offset % mscrt_dtype_bytes(v->dtype)) return bad_plan("its address is not aligned");
+    return mscrt_bad_plan("bytes %" PRIu64 " + %" PRIu64 " of a space of %" PRIu64, v->ref.offset, v->ref.bytes, room);
+  if (need > v->ref.bytes) return mscrt_bad_plan("%" PRIu64 " bytes where %" PRIu64 " are needed", v->ref.bytes, need);
+  if (v->ref.offset % mscrt_dtype_bytes(v->dtype)) return mscrt_bad_plan("its address is not aligned");
   return NULL;
 }
 
@@ -437,7 +445,8 @@ static mscrt_status *check_names(uint32_t num, const mscrt_variable *v, const ch
   for (uint32_t i = 0; i < num; i++) sorted[i] = &v[i];
   qsort(sorted, num, sizeof *sorted, compare_variables);
   for (uint32_t i = 1; i < num && !s; i++)
-    if (!compare_variables(&sorted[i - 1], &sorted[i])) s = bad_plan("two %ss are called '%s'", what, sorted[i]->name);
+    if (!compare_variables(&sorted[i - 1], &sorted[i]))
+      s = mscrt_bad_plan("two %ss are called '%s'", what, sorted[i]->name);
   free(sorted);
   return s;
 }
@@ -452,17 +461,18 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
                               v->model_shape));
   mscrt_shape_bytes(v->rank, v->shape, 1, &own);
   if (!mscrt_shape_bytes(v->model_rank, v->model_shape, 1, &models) || own != models)
-    return bad_plan("the model's shape has other elements");
+    return mscrt_bad_plan("the model's shape has other elements");
   return NULL;
 }
 
 /* Checks a parameter that does not live on the device. */
 static mscrt_status *check_away(const mscrt_plan *p, const mscrt_variable *v) {
   if (p->target->has_images && v->ref.space == PLAN_SPACE_DISK)
-    return bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
+    return mscrt_bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
   if (v->ref.space == PLAN_SPACE_DISK && v->ref.offset % MSCRT_DISK_PAGE)
-    return bad_plan("it begins within a page of the disk");
-  if (v->ref.space == PLAN_SPACE_DISK && !plan_plan_offload_path(p->root)) return bad_plan("its disk has no folder");
+    return mscrt_bad_plan("it begins within a page of the disk");
+  if (v->ref.space == PLAN_SPACE_DISK && !plan_plan_offload_path(p->root))
+    return mscrt_bad_plan("its disk has no folder");
   return NULL;
 }
 
@@ -483,26 +493,27 @@ static mscrt_status *check_plan_parameters(mscrt_plan *p) {
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s) s = check_model_shape(v, t);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT && !mscrt_is_away(v->ref.space))
-      s = bad_plan("it is not in the persistent space");
+      s = mscrt_bad_plan("it is not in the persistent space");
     if (!s && mscrt_is_away(v->ref.space)) s = check_away(p, v);
     if (!s && !mscrt_init_ok(v->init, v->dtype))
-      s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
+      s = mscrt_bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
     if (!s && v->tensor && v->weights >= plan_plan_weight_files_num(p->root))
-      s = bad_plan("weight file %u of %u", v->weights, plan_plan_weight_files_num(p->root));
+      s = mscrt_bad_plan("weight file %u of %u", v->weights, plan_plan_weight_files_num(p->root));
     if (s) return mscrt_within(s, "parameter '%s'", v->name);
   }
   return check_names(p->num_parameters, p->parameter, "parameter");
 }
 
 static mscrt_status *check_input_batch(const mscrt_plan *p, const mscrt_variable *v) {
-  if (v->batch_dim < -1 || v->batch_dim >= v->rank) return bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
+  if (v->batch_dim < -1 || v->batch_dim >= v->rank)
+    return mscrt_bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
   if (v->batch_dim < 0) return NULL;
-  if (v->shape[v->batch_dim] < 1) return bad_plan("an empty batch");
+  if (v->shape[v->batch_dim] < 1) return mscrt_bad_plan("an empty batch");
   for (const mscrt_variable *other = p->input; other < v; other++)
     if (other->batch_dim >= 0 && other->shape[other->batch_dim] != v->shape[v->batch_dim])
-      return bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64
-                      "; in the model what has no batch is given batch_dim = -1",
-                      v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
+      return mscrt_bad_plan("a batch of %" PRId64 ", but '%s' has %" PRId64
+                            "; in the model what has no batch is given batch_dim = -1",
+                            v->shape[v->batch_dim], other->name, other->shape[other->batch_dim]);
   return NULL;
 }
 
@@ -517,8 +528,8 @@ static mscrt_status *check_plan_inputs(mscrt_plan *p) {
                           .whole = plan_input_whole(t)};
     mscrt_status *s = read_plan_shape(plan_input_shape_num(t), plan_input_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_input_dtype(t), plan_input_layout(t), v->whole);
-    if (!s && v->ref.space != PLAN_SPACE_INPUT) s = bad_plan("it is not in the input space");
-    if (!s && plan_input_role(t) > MSCRT_MASK) s = bad_plan("role %d", plan_input_role(t));
+    if (!s && v->ref.space != PLAN_SPACE_INPUT) s = mscrt_bad_plan("it is not in the input space");
+    if (!s && plan_input_role(t) > MSCRT_MASK) s = mscrt_bad_plan("role %d", plan_input_role(t));
     v->role = (mscrt_role)plan_input_role(t);
     if (!s) s = check_input_batch(p, v);
     if (s) return mscrt_within(s, "input '%s'", v->name);
@@ -540,14 +551,14 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
                           .batch_dim = plan_output_batch_dim(t)};
     mscrt_status *s = read_plan_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
-    if (!s && v->program >= p->num_programs) s = bad_plan("program %u of %u", v->program, p->num_programs);
+    if (!s && v->program >= p->num_programs) s = mscrt_bad_plan("program %u of %u", v->program, p->num_programs);
     if (!s && (v->batch_dim < -1 || v->batch_dim >= v->rank))
-      s = bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
+      s = mscrt_bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
     uint64_t bytes = 0;
     mscrt_shape_bytes(v->rank, v->shape, 1, &bytes);
-    if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = bad_plan("a loss must be one float");
+    if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = mscrt_bad_plan("a loss must be one float");
     for (uint32_t j = 0; !s && v->loss && j < i; j++)
-      if (p->output[j].loss && p->output[j].program == v->program) s = bad_plan("a second loss");
+      if (p->output[j].loss && p->output[j].program == v->program) s = mscrt_bad_plan("a second loss");
     if (s) return mscrt_within(s, "output '%s'", v->name);
   }
   return check_names(p->num_outputs, p->output, "output");
@@ -574,7 +585,7 @@ static mscrt_status *check_header(mscrt_plan *p) {
   for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
     for (uint32_t j = 0; j < i; j++)
       if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j))))
-        return bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));
+        return mscrt_bad_plan("two sections are called '%s'", plan_section_name(plan_plan_sections(p->root, i)));
   return NULL;
 }
 
@@ -586,7 +597,7 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   p->num_parameters = plan_plan_parameters_num(p->root);
   p->num_inputs = plan_plan_inputs_num(p->root);
   p->num_outputs = plan_plan_outputs_num(p->root);
-  if (p->num_sections > UINT16_MAX) return bad_plan("%u sections", p->num_sections);
+  if (p->num_sections > UINT16_MAX) return mscrt_bad_plan("%u sections", p->num_sections);
   MSCRT_CHECK(check_header(p));
   MSCRT_CHECK(check_plan_mesh(p));
   MSCRT_CHECK(check_layouts(p));

@@ -8,7 +8,6 @@
 
 #include "runtime/plan/plan.h"
 
-#define bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 #define MAX_BYTES ((uint64_t)1 << 46)
 #define MAX_STAGES 4096
 #define MAX_DEPTH (1 << 20)
@@ -22,24 +21,24 @@ static mscrt_status *check_plan_stage(plan_stage t, mscrt_stage *s) {
   s->micro = (uint64_t)plan_stage_micro(t);
   if (plan_stage_carried_stride_num(t) > MSCRT_NUM_CARRIED ||
       plan_stage_carried_slots_num(t) != plan_stage_carried_stride_num(t))
-    return bad_plan("its lists have impossible lengths");
+    return mscrt_bad_plan("its lists have impossible lengths");
   for (uint32_t k = 0; k < plan_stage_carried_stride_num(t); k++) {
     s->bytes[PLAN_SPACE_CARRIED_FB + k] = plan_stage_carried_stride(t, k);
     s->slots[k] = plan_stage_carried_slots(t, k);
-    if (s->slots[k] > UINT16_MAX) return bad_plan("%u slots", s->slots[k]);
+    if (s->slots[k] > UINT16_MAX) return mscrt_bad_plan("%u slots", s->slots[k]);
     if (s->slots[k] && s->bytes[PLAN_SPACE_CARRIED_FB + k] > MAX_BYTES / s->slots[k])
-      return bad_plan("slots of %" PRIu64 " bytes", s->bytes[PLAN_SPACE_CARRIED_FB + k]);
+      return mscrt_bad_plan("slots of %" PRIu64 " bytes", s->bytes[PLAN_SPACE_CARRIED_FB + k]);
     if (s->bytes[PLAN_SPACE_CARRIED_FB + k] % 64)
-      return bad_plan("slots of %" PRIu64 " bytes are not aligned", s->bytes[PLAN_SPACE_CARRIED_FB + k]);
+      return mscrt_bad_plan("slots of %" PRIu64 " bytes are not aligned", s->bytes[PLAN_SPACE_CARRIED_FB + k]);
   }
   uint64_t persistent = s->bytes[PLAN_SPACE_PERSISTENT];
-  if (persistent > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", persistent);
+  if (persistent > MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", persistent);
   for (int i = PLAN_SPACE_HOST; i <= PLAN_SPACE_DISK; i++)
-    if (s->bytes[i] > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", s->bytes[i]);
+    if (s->bytes[i] > MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", s->bytes[i]);
   if (s->bytes[PLAN_SPACE_DISK] % MSCRT_DISK_PAGE)
-    return bad_plan("%" PRIu64 " bytes of a disk are no whole pages", s->bytes[PLAN_SPACE_DISK]);
+    return mscrt_bad_plan("%" PRIu64 " bytes of a disk are no whole pages", s->bytes[PLAN_SPACE_DISK]);
   if (s->micro != UINT64_MAX && (s->micro % 8 || s->micro > persistent || persistent - s->micro < 8))
-    return bad_plan("its micro-batch's number lies at %" PRIu64, s->micro);
+    return mscrt_bad_plan("its micro-batch's number lies at %" PRIu64, s->micro);
   return NULL;
 }
 
@@ -49,8 +48,8 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
   p->input_slots = plan_plan_input_slots(p->root);
   p->copies = 1;
   if (p->num_stages > MAX_STAGES || (p->num_stages > 1 && (p->mesh.num_axes < 1 || p->mesh.size[0] != p->num_stages)))
-    return bad_plan("%u stages, which are not the first axis of the mesh", p->num_stages);
-  if (p->input_slots < 1 || p->input_slots > 65536) return bad_plan("%u slots of inputs", p->input_slots);
+    return mscrt_bad_plan("%u stages, which are not the first axis of the mesh", p->num_stages);
+  if (p->input_slots < 1 || p->input_slots > 65536) return mscrt_bad_plan("%u slots of inputs", p->input_slots);
   MSCRT_CHECK(mscrt_new_array(&p->stage, p->num_stages));
   if (!given)
     p->stage[0] =
@@ -61,11 +60,13 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
   }
   for (uint32_t i = 0; i < p->num_sections; i++) {
     plan_section s = plan_plan_sections(p->root, i);
-    if (plan_section_stage(s) >= p->num_stages) return bad_plan("section %u is of stage %u", i, plan_section_stage(s));
+    if (plan_section_stage(s) >= p->num_stages)
+      return mscrt_bad_plan("section %u is of stage %u", i, plan_section_stage(s));
     if (plan_section_copies(s) < 1 || p->input_slots % plan_section_copies(s))
-      return bad_plan("section %u works on %u micro-batches of %u slots", i, plan_section_copies(s), p->input_slots);
+      return mscrt_bad_plan("section %u works on %u micro-batches of %u slots", i, plan_section_copies(s),
+                            p->input_slots);
     if (plan_section_copies(s) > 1 && !plan_plan_programs_num(p->root))
-      return bad_plan("section %u works on several micro-batches of no program", i);
+      return mscrt_bad_plan("section %u works on several micro-batches of no program", i);
     if (plan_section_copies(s) > p->copies) p->copies = plan_section_copies(s);
     uint64_t *scratch = &p->stage[plan_section_stage(s)].bytes[PLAN_SPACE_SCRATCH];
     if (plan_section_scratch_bytes(s) > *scratch) *scratch = plan_section_scratch_bytes(s);
@@ -77,14 +78,14 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
 
 static mscrt_status *check_entry(const mscrt_plan *p, uint32_t stage, uint32_t micro, plan_entry e) {
   if (e.section >= p->num_sections || plan_section_stage(plan_plan_sections(p->root, e.section)) != stage)
-    return bad_plan("section %u is not of the stage", e.section);
+    return mscrt_bad_plan("section %u is not of the stage", e.section);
   uint32_t copies = plan_section_copies(plan_plan_sections(p->root, e.section));
   if (e.micro >= micro || micro % copies || e.micro % copies)
-    return bad_plan("micro-batch %u of %u, %u at once", e.micro, micro, copies);
+    return mscrt_bad_plan("micro-batch %u of %u, %u at once", e.micro, micro, copies);
   const uint16_t slot[MSCRT_NUM_CARRIED] = {e.fb, e.fw, e.bw};
   for (int k = 0; k < MSCRT_NUM_CARRIED; k++)
     if (slot[k] && slot[k] >= p->stage[stage].slots[k])
-      return bad_plan("slot %u of %u", slot[k], p->stage[stage].slots[k]);
+      return mscrt_bad_plan("slot %u of %u", slot[k], p->stage[stage].slots[k]);
   return NULL;
 }
 
@@ -101,7 +102,7 @@ static mscrt_status *check_lane(const mscrt_plan *p, uint32_t program, uint32_t 
 /* Makes each section a program, for a plan without programs. */
 static mscrt_status *make_programs_of_sections(mscrt_plan *p) {
   p->num_programs = p->num_sections;
-  if (p->num_stages > 1) return bad_plan("several stages and no programs");
+  if (p->num_stages > 1) return mscrt_bad_plan("several stages and no programs");
   MSCRT_CHECK(mscrt_new_array(&p->only, p->num_sections + 1));
   for (uint32_t i = 0; i < p->num_sections; i++) p->only[i].section = (uint16_t)i;
   return NULL;
@@ -110,16 +111,16 @@ static mscrt_status *make_programs_of_sections(mscrt_plan *p) {
 mscrt_status *mscrt_check_programs(mscrt_plan *p) {
   p->num_programs = plan_plan_programs_num(p->root);
   if (!p->num_programs) return make_programs_of_sections(p);
-  if (p->num_programs > 64) return bad_plan("%u programs", p->num_programs);
+  if (p->num_programs > 64) return mscrt_bad_plan("%u programs", p->num_programs);
   for (uint32_t i = 0; i < p->num_programs; i++) {
     plan_program g = plan_plan_programs(p->root, i);
     if (plan_program_stages_num(g) != p->num_stages)
-      return bad_plan("program '%s' is for %u stages", plan_program_name(g), plan_program_stages_num(g));
+      return mscrt_bad_plan("program '%s' is for %u stages", plan_program_name(g), plan_program_stages_num(g));
     if (plan_program_micro(g) < 1 || plan_program_micro(g) > 1 << 20)
-      return bad_plan("program '%s' has %u micro-batches", plan_program_name(g), plan_program_micro(g));
+      return mscrt_bad_plan("program '%s' has %u micro-batches", plan_program_name(g), plan_program_micro(g));
     for (uint32_t j = 0; j < i; j++)
       if (!strcmp(plan_program_name(g), mscrt_program_name(p, j)))
-        return bad_plan("two programs are called '%s'", plan_program_name(g));
+        return mscrt_bad_plan("two programs are called '%s'", plan_program_name(g));
     for (uint32_t k = 0; k < p->num_stages; k++) MSCRT_CHECK(check_lane(p, i, k));
   }
   return NULL;
@@ -133,11 +134,11 @@ mscrt_status *mscrt_check_messages(mscrt_plan *p) {
     plan_message m = plan_plan_messages(p->root, i);
     if (plan_message_from(m) >= p->num_stages || plan_message_to(m) >= p->num_stages || plan_message_depth(m) < 1 ||
         plan_message_depth(m) > MAX_DEPTH || (plan_message_depth(m) & (plan_message_depth(m) - 1)))
-      return bad_plan("message %u goes from stage %u to stage %u of %u, %u at once", i, plan_message_from(m),
-                      plan_message_to(m), p->num_stages, plan_message_depth(m));
+      return mscrt_bad_plan("message %u goes from stage %u to stage %u of %u, %u at once", i, plan_message_from(m),
+                            plan_message_to(m), p->num_stages, plan_message_depth(m));
     if (plan_message_bytes(m) > MAX_BYTES / plan_message_depth(m) ||
         (total += plan_message_bytes(m) * plan_message_depth(m)) > MAX_BYTES)
-      return bad_plan("message %u has %" PRIu64 " bytes", i, plan_message_bytes(m));
+      return mscrt_bad_plan("message %u has %" PRIu64 " bytes", i, plan_message_bytes(m));
   }
   return NULL;
 }
@@ -203,13 +204,13 @@ static mscrt_status *report_stuck(const dry_run *d, uint32_t program) {
     const walker *w = &d->stage[i];
     if (w->at == w->num) continue;
     uint32_t message = d->step[d->first[w->entry[w->at].section] + w->step].message;
-    return bad_plan("program '%s' cannot end: stage %u waits for ever at its entry %u, message %u",
-                    mscrt_program_name(d->p, program), i, w->at, message);
+    return mscrt_bad_plan("program '%s' cannot end: stage %u waits for ever at its entry %u, message %u",
+                          mscrt_program_name(d->p, program), i, w->at, message);
   }
   for (uint32_t i = 0; i < plan_plan_messages_num(d->p->root); i++)
     if (d->under_way[i])
-      return bad_plan("program '%s': message %u is sent more often than received", mscrt_program_name(d->p, program),
-                      i);
+      return mscrt_bad_plan("program '%s': message %u is sent more often than received",
+                            mscrt_program_name(d->p, program), i);
   return NULL;
 }
 

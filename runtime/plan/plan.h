@@ -108,6 +108,8 @@ typedef struct {
   uint32_t slots[MSCRT_NUM_CARRIED];
 } mscrt_stage;
 
+#define mscrt_bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
+
 /* A row of ir/abi/target.h. */
 typedef struct {
   const char *name;

@@ -183,7 +183,7 @@ static void expect_difference(const char *a, const char *b, const char *differen
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_module *m = msc_parse(ctx, "a", a, strlen(a)), *n = msc_parse(ctx, "b", b, strlen(b));
   assert_true(m && n);
-  const char *why = msc_modules_differ(m, n, msc_context_arena(ctx));
+  const char *why = msc_find_difference(m, n, msc_context_arena(ctx));
   assert_string_equal(why ? why : "", difference);
   msc_context_free(ctx);
 }
@@ -213,10 +213,10 @@ static void layouts_are_the_same_as_their_texts(void **state) {
   msc_op_put(ret, msc_fact_in_layout(ctx, 1, &l));
   assert_ptr_equal(msc_wanted_layout(ret, 0), l);
   assert_string_equal(msc_print_text(m, arena, &(size_t){0}), msc_print_text(n, arena, &(size_t){0}));
-  assert_null(msc_modules_differ(m, n, arena));
-  assert_null(msc_modules_differ(n, m, arena));
+  assert_null(msc_find_difference(m, n, arena));
+  assert_null(msc_find_difference(n, m, arena));
   msc_op_put(ret, msc_fact_in_layout(ctx, 1, &other));
-  assert_string_equal(msc_modules_differ(m, n, arena), "function 'f': op 0 (return): attributes differ");
+  assert_string_equal(msc_find_difference(m, n, arena), "function 'f': op 0 (return): attributes differ");
   msc_context_free(ctx);
 }
 

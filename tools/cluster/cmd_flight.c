@@ -85,8 +85,8 @@ static bool read_record(merging *m, const char *path) {
   const char *plan = text_member(root, "plan");
   if (!root || !json_is_array(json_object_get(root, "operations")) || ranks < 1 || ranks > 1 << 20 || rank < 0 ||
       rank >= ranks)
-    return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "no flight record: %s",
-                     root ? "not of a rank" : error.text);
+    return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "not a flight record: %s",
+                     root ? "it names no valid rank" : error.text);
   if (!m->files) {
     m->ranks = ranks, m->plan = plan;
     m->rank = msc_new_array(msc_context_arena(m->c->ctx), recorder, ranks);
@@ -102,7 +102,7 @@ static bool read_record(merging *m, const char *path) {
                              .reason = text_member(root, "reason")};
   json_array_foreach(json_object_get(root, "operations"), i, o) {
     if (!add_operation(m, rank, o, integer_member(root, "epoch_ns")))
-      return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "operation %zu is none", i);
+      return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "operation %zu is malformed", i);
     m->rank[rank].num++;
   }
   return true; /* the texts are the tree's, which stays */
@@ -168,25 +168,8 @@ static size_t count_recorded(const merging *m, const operation *of) {
   return num;
 }
 
-/* The operations of one number in one group, in the order of ranks. Where all that left a record have done it, a rank
- * that left none has done its part, too. */
-static void look_at_cluster(merging *m, const operation *first, size_t num) {
-  int64_t latest = 0, end = 0;
-  bool done = num == count_recorded(m, first), same = true;
-  for (size_t i = 0; i < num; i++) {
-    recorder *r = &m->rank[first[i].rank];
-    if (first[i].begin_ns > latest) latest = first[i].begin_ns;
-    if (first[i].end_ns > end) end = first[i].end_ns;
-    done = done && first[i].end_ns;
-    same = same && is_same_operation(first, &first[i]);
-    if (!r->last || first[i].begin_ns > r->last->begin_ns) r->last = &first[i];
-  }
-  if (!same && (!m->divergence || first->begin_ns < m->divergence->begin_ns))
-    m->divergence = first, m->divergence_num = num;
-  for (size_t i = 0; i < num && num == (size_t)first->num; i++)
-    m->rank[first[i].rank].lost_ns += latest - first[i].begin_ns;
-  if (done && same && end > m->common_end_ns) m->common = first, m->common_end_ns = end;
-  if (done) return;
+/* Notes who waits in an operation that has not ended, and who has not begun it. */
+static void note_stuck(merging *m, const operation *first, size_t num) {
   json_t *waiting = json_array(), *missing = json_array();
   for (int i = 0; i < first->num; i++) {
     const operation *own = find_in(first, num, first->member[i]);
@@ -205,17 +188,38 @@ static void look_at_cluster(merging *m, const operation *first, size_t num) {
   }
 }
 
+/* The operations of one number in one group, in the order of ranks. Where all that left a record have done it, a rank
+ * that left none has done its part, too. */
+static void merge_instance(merging *m, const operation *first, size_t num) {
+  int64_t latest = 0, end = 0;
+  bool done = num == count_recorded(m, first), same = true;
+  for (size_t i = 0; i < num; i++) {
+    recorder *r = &m->rank[first[i].rank];
+    if (first[i].begin_ns > latest) latest = first[i].begin_ns;
+    if (first[i].end_ns > end) end = first[i].end_ns;
+    done = done && first[i].end_ns;
+    same = same && is_same_operation(first, &first[i]);
+    if (!r->last || first[i].begin_ns > r->last->begin_ns) r->last = &first[i];
+  }
+  if (!same && (!m->divergence || first->begin_ns < m->divergence->begin_ns))
+    m->divergence = first, m->divergence_num = num;
+  for (size_t i = 0; i < num && num == (size_t)first->num; i++)
+    m->rank[first[i].rank].lost_ns += latest - first[i].begin_ns;
+  if (done && same && end > m->common_end_ns) m->common = first, m->common_end_ns = end;
+  if (!done) note_stuck(m, first, num);
+}
+
 static void merge_recorders(merging *m) {
   if (m->num) qsort(m->op, m->num, sizeof *m->op, compare_operations);
   m->stuck = json_array();
   for (size_t i = 0, n; i < m->num; i += n) {
     for (n = 1; i + n < m->num && m->op[i + n].index == m->op[i].index && !strcmp(m->op[i + n].group, m->op[i].group);)
       n++;
-    look_at_cluster(m, &m->op[i], n);
+    merge_instance(m, &m->op[i], n);
   }
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 static const char *describe_operation(const merging *m, const operation *p) {
   return msc_arena_printf(msc_context_arena(m->c->ctx), "%s %s%s%s, step %" PRId64 ", %" PRId64 " bytes", p->op,

@@ -115,7 +115,7 @@ static int list_passes(cli *c) {
 }
 
 /* The things that a fact may stand on, as words: "op", or "op func". */
-static const char *where_it_stands(msc_arena *arena, unsigned on) {
+static const char *list_holders(msc_arena *arena, unsigned on) {
   static const char *const things[] = {"op", "arg", "func", "module", "member"};
   const char *text = "";
   for (size_t i = 0; i < sizeof things / sizeof *things; i++)
@@ -156,7 +156,7 @@ static int list_facts(cli *c) {
   if (!out) return CLI_INPUT;
   json_t *all = json_array();
   for (const msc_fact_row *r = msc_fact_rows; r < msc_fact_rows + MSC_NUM_FACTS; r++) {
-    const char *on = where_it_stands(msc_context_arena(c->ctx), r->on), *kind = msc_fact_kind_text(r->kind);
+    const char *on = list_holders(msc_context_arena(c->ctx), r->on), *kind = msc_fact_kind_text(r->kind);
     if (c->json)
       json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", r->name, "on", on,
                                            "kind", kind, "from", r->from, "until", r->until, "meaning", r->meaning,

@@ -1,5 +1,5 @@
-/* engines.c: see engines.h.  `msc engines` makes them in a process of its own: the plan is its input, memory files
- * pass both on. */
+/* engines.c: see engines.h.  `msc engines` makes them in a process of its own: the plan is its input, its output their
+ * text; both go through files in memory (memfd_create). */
 #include "tools/compile/engines.h"
 
 #include <errno.h>
@@ -55,18 +55,18 @@ static char *read_memory_file(msc_arena *arena, int fd) {
 }
 
 /* Runs `msc engines` on a plan and returns what it printed; NULL: it could not be run, or cuDNN is not installed. */
-static char *engines_of(msc_arena *arena, const void *bytes, size_t num) {
+static char *run_msc_engines(msc_arena *arena, const void *bytes, size_t num) {
   int plan = memfd_create("plan.bin", MFD_CLOEXEC), text = memfd_create("engines", MFD_CLOEXEC);
   bool ok = plan >= 0 && text >= 0 && write_memory_file(plan, bytes, num) && run_engines_process(plan, text);
-  char *said = ok ? read_memory_file(arena, text) : NULL;
+  char *output = ok ? read_memory_file(arena, text) : NULL;
   if (plan >= 0) close(plan);
   if (text >= 0) close(text);
-  return said;
+  return output;
 }
 
 /* ---- the plan ---- */
 
-/* The next line, ended; NULL: there is none. */
+/* Cuts the next line off *at and returns it without its newline; NULL if there is none. */
 static char *next_line(char **at) {
   char *line = *at, *end = strchr(line, '\n');
   if (!end) return NULL;
@@ -99,7 +99,7 @@ bool engines_put(const msc_compile_options *o, msc_plan *p, const char **out_why
   }
   const void *bytes = msc_plan_bytes(p, &num);
   MSC_TRY(bytes);
-  char *text = engines_of(p->arena, bytes, num);
+  char *text = run_msc_engines(p->arena, bytes, num);
   *out_why = text ? put_engine_lines(p, text) : "cuDNN cannot be loaded; `msc engines` says more";
   return true;
 }

@@ -118,7 +118,7 @@ static int put_initializer(writing *w, FILE *to, proto_bytes from, const uint8_t
   return CLI_OK;
 }
 
-static int damaged(writing *w) {
+static int report_damage(writing *w) {
   msc_error(w->c->ctx, MSC_E_FORMAT, cli_loc(w->c, w->path), "is no ONNX file, or it is damaged");
   return CLI_INPUT;
 }
@@ -143,7 +143,7 @@ static int put_message(writing *w, FILE *to, proto_bytes from, uint32_t number) 
       free(text);
     }
   }
-  return code || ok ? code : damaged(w);
+  return code || ok ? code : report_damage(w);
 }
 
 /* Is it a tensor that an optimizer keeps for another, or that msc made of constants? */

@@ -38,8 +38,7 @@ static int run_import(cli *c) {
   if (weights.num && !strcmp(to, "-")) return cli_usage(c, "weights go beside the model: -o needs a file's name");
   size_t bytes;
   const void *data = msc_write_fbs(m, msc_context_arena(c->ctx), &bytes);
-  /* what is written can be read: rules of the file that the text did not have to keep show here, not at
-   * the user's compile */
+  /* read the file back: rules of model.fbs that the source need not keep are reported now, not at the user's compile */
   if (!data || !msc_read_fbs(c->ctx, c->operands[0], data, bytes, 0, NULL)) return CLI_INPUT;
   if (weights.num && (code = cli_write_weights(c, beside, &weights))) return code;
   return cli_write_file(c, to, data, bytes);

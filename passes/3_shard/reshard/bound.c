@@ -43,7 +43,7 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
                                 int64_t terms, bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
   /* digits count, not the mesh around them */
-  const void **known = msc_known(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
+  const void **known = msc_memo_of(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
   if (*known) return (int64_t)(uintptr_t)*known - 1;
   msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
   uint32_t axes = axes_of(from) | axes_of(into);

@@ -401,7 +401,7 @@ static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
   }
 }
 
-static row find_row(shard_rows *r, shape *s, uint32_t from, bool partial) {
+static row find_state_row(shard_rows *r, shape *s, uint32_t from, bool partial) {
   msc_reserve(r->arena, s->row, s->room_rows, from + 1);
   row *known = &s->row[from];
   if (known->ns && (known->partial || !partial)) return *known;
@@ -678,7 +678,7 @@ bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t shared_by, in
   }
   update_fits(r, v->of);
   MSC_TRY(v->of->fits[least] >= 0);
-  row known = find_row(r, v->of, least, partial);
+  row known = find_state_row(r, v->of, least, partial);
   for (int i = 0; i < num; i++) {
     uint32_t at = turn_state(r, v, t, (uint32_t)to[i]);
     int64_t ns = at < known.num ? known.ns[at] : INT64_MAX;

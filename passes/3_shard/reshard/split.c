@@ -43,7 +43,7 @@ static int64_t worst_received(const splitting *s, const msc_layout *from, const 
 static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
 
 /* The time of a step. Parts of chosen sizes use all digits of a dimension, so the slowest link counts. */
-static int64_t time_of(const splitting *s, msc_verb verb, int64_t ranks, int64_t bytes) {
+static int64_t step_ns(const splitting *s, msc_verb verb, int64_t ranks, int64_t bytes) {
   double alpha = 0, rate = 0;
   for (int i = 0; i < s->options->num_links; i++) {
     const msc_link *l = &s->options->link[i];
@@ -60,7 +60,7 @@ static void add_split_step(splitting *s, msc_verb verb, const msc_layout *from, 
                                                               : worst_received(s, from, to, &peers);
   msc_reshard_step *step = &s->plan->step[s->plan->num_steps++];
   *step = (msc_reshard_step){.verb = verb, .to = to, .bytes = bytes, .peak_bytes = verb == MSC_SHARD ? in : in + out};
-  if (s->options->time) step->ns = time_of(s, verb, verb == MSC_ALL_REDUCE ? k : peers + 1, bytes);
+  if (s->options->time) step->ns = step_ns(s, verb, verb == MSC_ALL_REDUCE ? k : peers + 1, bytes);
   s->plan->bytes += step->bytes;
   s->plan->ns += step->ns;
   if (step->peak_bytes > s->plan->peak_bytes) s->plan->peak_bytes = step->peak_bytes;

@@ -103,7 +103,7 @@ static bool least_memory(shard_timing *t, strategy *out) {
 
 /* Replaces *best by the best strategy within the limit, unless the search for it takes too much work. It begins just
  * above the bound of the charge and goes up to *best in growing steps, since few partial strategies are so good. */
-static void settle(shard_timing *t, strategy *best) {
+static void search_within_limit(shard_timing *t, strategy *best) {
   shard_problem plain, charged;
   shard_within found = SHARD_GAVE_UP;
   if (!shard_all_strategies(t)) return;
@@ -148,7 +148,7 @@ static int *ranks_of(const shard_timing *t, msc_arena *a) {
 
 /* With one charge, equal layers all make the same choice. Improves on that: as many variables as fit take their states
  * in `faster`, the rest those in `smaller`. */
-static void splice(shard_timing *t, const strategy *faster, const strategy *smaller, strategy *best) {
+static void mix_strategies(shard_timing *t, const strategy *faster, const strategy *smaller, strategy *best) {
   shard_problem p;
   if (!shard_all_strategies(t)) return;
   shard_space_charge(t->full, 0);
@@ -228,7 +228,8 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
 
 /* Completes the pair of strategies on both sides of the limit: `faster` above it, if one exceeds it, and `smaller`
  * within it, or, if none is, the smallest that exists. `guess`: the charge under which the known one was found. */
-static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller, strategy *least) {
+static bool bracket_limit(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller,
+                          strategy *least) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
   if (guess == MAX_CHARGE) copy_strategy(t, smaller, faster);
   else MSC_TRY(solve_charged(t, exact, MAX_CHARGE, smaller));
@@ -245,13 +246,13 @@ static bool solve_within(shard_timing *t, bool exact, msc_arena *a) {
   strategy faster = strategy_of(t, a), smaller = strategy_of(t, a), best = strategy_of(t, a), other = strategy_of(t, a);
   t->limited |= !fits_limit(t, &t->found);
   copy_found(t, fits_limit(t, &t->found) ? &smaller : &faster);
-  MSC_TRY(enclose(t, exact, guess, &faster, &smaller, &other));
+  MSC_TRY(bracket_limit(t, exact, guess, &faster, &smaller, &other));
   copy_strategy(t, &best, fits_limit(t, &faster.cost) ? &faster : &smaller);
   bool open = !fits_limit(t, &faster.cost) && fits_limit(t, &smaller.cost);
   if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best, &other));
   if (open && exact && !is_beaten(t, exact)) {
-    if (t->bound < best.cost.ns) splice(t, &faster, &smaller, &best);
-    if (t->bound < best.cost.ns) settle(t, &best);
+    if (t->bound < best.cost.ns) mix_strategies(t, &faster, &smaller, &best);
+    if (t->bound < best.cost.ns) search_within_limit(t, &best);
   }
   t->found = best.cost;
   memcpy(t->chosen, best.digits, t->m.num_vars * sizeof *best.digits);

@@ -224,7 +224,7 @@ static void mirror_operand(modelling *d, const msc_op *u, int i, const msc_op *c
 }
 
 /* Makes the flows of the gradients of u, a forward op with gradient ops, or an add that hands its gradient on. */
-static void mirror(modelling *d, const msc_op *u, const msc_op **sum) {
+static void add_gradient_flows(modelling *d, const msc_op *u, const msc_op **sum) {
   const shard_group *of = &d->g->group[d->g->op[u->id].group];
   for (int i = 0; i < u->num_in; i++) {
     sum[i] = accumulation(d, u, u->in[i].value);
@@ -262,7 +262,7 @@ static void mirror_all(modelling *d) {
     if (o->group < 0 || o->op->forward || msc_info(o->op)->flags & MSC_UPDATE) continue;
     bool handed =
         o->op->num_out == 1 && d->back[o->op->out[0].id].by && (o->op->kind == OP_add || o->op->kind == OP_sub);
-    if (g->group[o->group].num_members > 1 || handed) mirror(d, o->op, sum);
+    if (g->group[o->group].num_members > 1 || handed) add_gradient_flows(d, o->op, sum);
   }
 }
 

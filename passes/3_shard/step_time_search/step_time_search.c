@@ -108,7 +108,7 @@ static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
 }
 
 /* The strategies that the bound covers, as text; NULL: all of them. */
-static const char *what_was_compared(const shard_timing *t) {
+static const char *name_compared(const shard_timing *t) {
   const shard_compared *c = &t->compared;
   const char *text = c->even_only ? "even parts" : NULL,
              *parts[2] = {c->whole_axes ? "whole axes" : NULL, c->some_meshes ? "the meshes that were tried" : NULL};
@@ -120,7 +120,7 @@ static const char *what_was_compared(const shard_timing *t) {
 static void warn_of_gap(const shard_timing *t) {
   if (t->bound >= t->found.ns || t->yields) return; /* it was said before */
   const char *why = t->deadline_s > 0 ? "time is up" : "the exact search would take too long";
-  const char *of = what_was_compared(t);
+  const char *of = name_compared(t);
   if (t->bound > 0)
     msc_warning(t->g.ctx, MSC_E_SEARCH, t->f->loc,
                 "%s: the best strategy found takes %.3f ms; none%s%s takes less than %.3f ms", why,
@@ -253,12 +253,12 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   int64_t devices = msc_mesh_size(t.g.mesh) * msc_config_int(pass->config, MSC_KEY_pipeline_stages);
   msc_func_put(f, msc_fact_least_plan_ns(shard_least_ns(&t.m, &t.cost, devices)));
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(compared));
-  if (t.bound && what_was_compared(&t)) msc_func_put(f, msc_fact_compared(t.g.ctx, what_was_compared(&t)));
+  if (t.bound && name_compared(&t)) msc_func_put(f, msc_fact_compared(t.g.ctx, name_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);
   msc_stat(pass, "ns at least", t.bound);
-  if (what_was_compared(&t))
+  if (name_compared(&t))
     msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
   msc_stat(pass, "bytes kept", t.found.bytes);
   return true;

@@ -60,7 +60,7 @@ static void insert_copy(shard_timing *t, const shard_variable *v, const msc_assi
 }
 
 /* Makes a sum of gradients independent of its forward op, so that it can be cut otherwise; explain.c undoes this. */
-static void detach(msc_op *sum) {
+static void make_independent(msc_op *sum) {
   msc_context *ctx = sum->block->func->module->ctx;
   if (sum->forward->name) msc_op_put(sum, msc_fact_owner(ctx, sum->forward->name));
   if (sum->letters) msc_op_put(sum, msc_fact_owner_letters(ctx, sum->letters));
@@ -75,7 +75,7 @@ static void store_copies(shard_timing *t) {
     msc_assignment a = t->chosen[i], of_def;
     for (size_t k = 1; k < v->num_members; k++) {
       msc_op *sum = t->g.op[v->member[k].op->id].op;
-      detach(sum);
+      make_independent(sum);
       set_digits(t, sum, &a, v->copied->type->rank);
       set_pass(t, sum, a.pass);
     }

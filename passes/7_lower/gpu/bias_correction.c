@@ -23,7 +23,7 @@ static bool takes_step(const msc_op *op) {
 
 /* 1 - beta^t as [1]: in f64, since nearly everything cancels at the first steps. */
 static msc_value *correct_bias(msc_builder *b, msc_value *step, double beta) {
-  msc_value *power = unary(b, OP_exp, scaled(b, cast(b, step, MSC_F64), log(beta)));
+  msc_value *power = unary(b, OP_exp, scale_by(b, cast(b, step, MSC_F64), log(beta)));
   msc_value *one = number(b, power, 1);
   return reshape(b, cast(b, minus(b, one, power), MSC_F32), 1, (int64_t[]){1});
 }
@@ -31,7 +31,7 @@ static msc_value *correct_bias(msc_builder *b, msc_value *step, double beta) {
 static msc_value *make_pair(msc_op *op, double beta1, double beta2) {
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc};
   msc_value *both[] = {correct_bias(&b, op->in[STEP].value, beta1), correct_bias(&b, op->in[STEP].value, beta2)};
-  return both[0] && both[1] ? joined(&b, 0, 2, both) : NULL;
+  return both[0] && both[1] ? join_along(&b, 0, 2, both) : NULL;
 }
 
 bool pass_bias_correction(msc_pass_ctx *pass, msc_module *m) {

@@ -35,7 +35,8 @@ static bool swaps_heads(const msc_op *op) {
          perm[2] == 1;
 }
 
-static bool computes_alone(const msc_op *gemm) {
+/* A gemm of one result, a matrix as second operand and no function behind it. */
+static bool is_plain_product(const msc_op *gemm) {
   return gemm->kind == OP_gemm && gemm->num_out == 1 && gemm->in[1].value->type->rank == 2 &&
          !msc_op_bool(gemm, "generated") && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
 }
@@ -104,7 +105,7 @@ static msc_value *join_operands(merging *z, size_t i, int dim) {
     for (int k = 0; k < z->num && same; k++) same = u->user->in[k].value == v[k];
     if (same) return &u->user->out[0];
   }
-  return joined(&z->b, dim, (size_t)z->num, v);
+  return join_along(&z->b, dim, (size_t)z->num, v);
 }
 
 /* ---- forward ---- */
@@ -114,8 +115,8 @@ static bool find_source(const msc_value *v, part *p) {
   const msc_op *turn = v->def, *heads = turn && swaps_heads(turn) ? turn->in[0].value->def : NULL;
   if (!heads || heads->kind != OP_reshape || !msc_has_one_use(&heads->out[0])) return false;
   msc_op *gemm = heads->in[0].value->def;
-  bool rows = gemm && computes_alone(gemm) && !msc_op_bool(gemm, "transpose_a") && !msc_op_bool(gemm, "transpose_b") &&
-              (gemm->num_in == 2 || msc_gemm_operand(gemm, MSC_GEMM_BIAS));
+  bool rows = gemm && is_plain_product(gemm) && !msc_op_bool(gemm, "transpose_a") &&
+              !msc_op_bool(gemm, "transpose_b") && (gemm->num_in == 2 || msc_gemm_operand(gemm, MSC_GEMM_BIAS));
   if (!rows || gemm->num_in > 3 || !msc_has_one_use(&gemm->out[0])) return false;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!msc_is_graph(u->user)) return false;
@@ -162,12 +163,12 @@ static bool sums_rows(const msc_op *op) {
 }
 
 static bool is_gradient_of_parameter(const msc_op *op, const msc_value *dy) {
-  return computes_alone(op) && op->num_in == 2 && op->in[1].value == dy && op->in[0].value != dy &&
+  return is_plain_product(op) && op->num_in == 2 && op->in[1].value == dy && op->in[0].value != dy &&
          msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b");
 }
 
 static bool is_data_gradient(const msc_op *op, const msc_value *dy) {
-  return computes_alone(op) && op->num_in == 2 && op->in[0].value == dy && !msc_op_bool(op, "transpose_a") &&
+  return is_plain_product(op) && op->num_in == 2 && op->in[0].value == dy && !msc_op_bool(op, "transpose_a") &&
          msc_op_bool(op, "transpose_b");
 }
 
@@ -313,7 +314,7 @@ static bool merge_backward(merging *z, msc_op *grad, msc_op **add) {
   int64_t dim[3] = {t->dim[0], t->dim[1], total_size(z, z->columns)};
   build_before_op(z, grad->next, grad);
   for (int i = 0; i < z->num; i++) MSC_TRY(heads[i] = swap_heads(z, z->part[i]->heads->def->in[0].value));
-  msc_value *rows = joined(&z->b, 2, (size_t)z->num, heads);
+  msc_value *rows = join_along(&z->b, 2, (size_t)z->num, heads);
   if (rows) rows = z->part[0]->rows->type->rank == 2 ? reshape_to_rows(z, rows, dim[2]) : reshape(&z->b, rows, 3, dim);
   MSC_TRY(rows && merge_parameters(z, rows) && merge_data(z, rows, add));
   for (int i = 0; i < z->num; i++) erase_gradient(z->part[i]);

@@ -190,7 +190,7 @@ static bool make_portion(portioning *z, int portion) {
 static bool replace_whole(portioning *z) {
   for (int i = 0; i < z->num; i++) {
     z->b.loc = z->op[i]->loc, z->b.name = z->op[i]->name;
-    if (z->kind[i] == DX) MSC_TRY(z->total[i][0] = joined(&z->b, 0, (size_t)z->portions, z->total[i]));
+    if (z->kind[i] == DX) MSC_TRY(z->total[i][0] = join_along(&z->b, 0, (size_t)z->portions, z->total[i]));
     if (z->kind[i] != ROWS) msc_replace_uses(&z->op[i]->out[0], z->total[i][0]);
     if (z->op[i]->num_out > 1) msc_replace_uses(&z->op[i]->out[1], z->beside[i]);
   }

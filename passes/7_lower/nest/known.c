@@ -78,5 +78,5 @@ const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r,
   for (size_t i = 0; r->out && i < r->num_out; i++) add_value_words(&s, r->out[i]);
   if (s.too_long) return NULL;
   XXH128_hash_t digest = XXH3_128bits(s.word, s.num * sizeof *s.word);
-  return msc_known(n->ctx, msc_intern_bytes(n->ctx, &digest, sizeof digest), (const void *)(uintptr_t)question);
+  return msc_memo_of(n->ctx, msc_intern_bytes(n->ctx, &digest, sizeof digest), (const void *)(uintptr_t)question);
 }
