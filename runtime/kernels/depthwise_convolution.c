@@ -43,8 +43,8 @@ static inline void turn_square(four *a, four *b, four *c, four *d) {
   *d = __builtin_shuffle(ef, gh, (lanes_of_two){2, 3, 6, 7});
 }
 
-/* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. Squares beside each
- * other come first: they fill lines of the cache. The last ones overlap those before. */
+/* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. Squares beside
+ * each other come first: they fill lines of the cache. The last ones overlap those before. */
 static void turn_in(float *to, int64_t lanes, const float *from, int64_t apart, int64_t num, int64_t size) {
   int64_t whole = size < 4 ? 0 : num / 4 * 4;
   for (int64_t i = 0; i < size && whole; i += 4)
