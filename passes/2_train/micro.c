@@ -333,7 +333,7 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
     return !forward || check_divides(pass, forward, msc_config_int(pass->config, MSC_KEY_micro_size), "micro_size");
   if (msc_func_attr(s.f, MSC_FACT(micro))) return true;
   int64_t k = micro_size(pass, s.f), copies = msc_copies_of(pass, m);
-  s.k = k * copies;
+  if (__builtin_mul_overflow(k, copies, &s.k)) s.k = INT64_MAX; /* it divides no batch either */
   s.keys = copies == 1 ? "micro_size" : k == 1 ? "micro_batch_interleaved" : "micro_size and micro_batch_interleaved";
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, MSC_FACT(micro_size));
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
