@@ -93,11 +93,11 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 /* ---- multiply ---- */
 
 /* How many blocks are summed without a loop over them, as a power of two. Two blocks are summed side by side, a term of
- * each per turn; the sum of the first pair waits in registers for that of the second, so that of four blocks only one
- * sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are SINGLE for few rows and a b
- * that lies where it is, of whose rows more is read at once; TURNED is SINGLE for few rows and a
- * transposed b that lies where it is, whose squares are turned in registers. */
-typedef enum { SINGLE, NARROW, WIDE, WIDEST, TURNED, PAIRS, QUADS, NUM_FORMS } sum_form;
+ * each per turn; the sum of the first pair waits in registers for that of the second, so that of four blocks, or of
+ * eight short ones, only one sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are
+ * SINGLE for few rows and a b that lies where it is, of whose rows more is read at once; TURNED is SINGLE for few rows
+ * and a transposed b that lies where it is, whose squares are turned in registers. */
+typedef enum { SINGLE, NARROW, WIDE, WIDEST, TURNED, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -123,7 +123,7 @@ static int vectors_of(sum_form form) {
   return vectors[form] ? vectors[form] : VECTORS;
 }
 
-static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form == PAIRS ? 1 : 2; }
+static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form - PAIRS + 1; }
 
 /* How many rows are packed together: a whole number of the form's groups. */
 static int panel_rows(const product *p, sum_form form) {
@@ -135,25 +135,35 @@ static int panel_rows(const product *p, sum_form form) {
  * group, or two or three sets of sums of the lower groups of other forms. */
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
-  static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
+  static const int six[] = {6, 5, 4, 3, 2, 1, 0}, twelve[] = {12, 8, 7, 6, 5, 4, 3, 2, 1, 0},
+                   few[] = {12, 8, 4, 2, 1, 0};
   static const int one[] = {1, 0}, two[] = {2, 1, 0}, low[] = {4, 2, 1, 0}, eight[] = {8, 4, 2, 1, 0};
   if (form == WIDE) return has_32_registers(p) ? four : two;
   if (form == WIDEST) return has_32_registers(p) ? two : one;
   if (form == TURNED) return has_32_registers(p) ? eight : low;
+  if (form == NARROW && has_32_registers(p)) return few;
   if (has_32_registers(p)) return form < PAIRS ? twelve : four;
   return form < PAIRS ? six : three;
 }
 
-/* The height of the next group when `left` rows remain: the largest that leaves no rows, or enough rows for another
- * high group, since high groups keep the arithmetic units busy. */
+/* The height of the next group when `left` rows remain: the largest behind which no rows remain, or enough of them for
+ * a group that keeps the arithmetic units busy. */
 static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
+  enum { ENOUGH = 3 };
   int num = 0;
   while (h[num]) num++;
   LLVMValueRef rows = i64(p, 1);
-  for (int i = num - 2; i >= 0; i--)
-    rows = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSGE, left, i64(p, h[i]), ""), i64(p, h[i]), rows, "");
+  for (int i = num - 2; i >= 0; i--) {
+    LLVMValueRef fits = LLVMBuildICmp(p->b, LLVMIntSGE, left, i64(p, h[i]), "");
+    if (h[i] > ENOUGH) {
+      LLVMValueRef whole = LLVMBuildICmp(p->b, LLVMIntEQ, left, i64(p, h[i]), ""),
+                   more = LLVMBuildICmp(p->b, LLVMIntSGE, left, i64(p, h[i] + ENOUGH), "");
+      fits = LLVMBuildOr(p->b, whole, more, "");
+    }
+    rows = LLVMBuildSelect(p->b, fits, i64(p, h[i]), rows, "");
+  }
   LLVMValueRef between = LLVMBuildAnd(p->b, LLVMBuildICmp(p->b, LLVMIntSGT, left, i64(p, h[0]), ""),
-                                      LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, h[0] + h[1]), ""), "");
+                                      LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, h[0] + h[1] - 1), ""), "");
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
@@ -266,19 +276,24 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   }
 }
 
+/* Where a line is brought to: the nearest cache, for writing, or that behind it. */
+typedef enum { TO_READ, TO_WRITE, TO_READ_LATER } fetching;
+
 /* Prefetches a line of memory that is read, or written, soon. */
-static void fetch(product *p, LLVMValueRef place, bool write) {
-  enum { KEEP = 3, DATA = 1 };
+static void fetch(product *p, LLVMValueRef place, fetching what) {
+  enum { DATA = 1 };
   LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
-  LLVMValueRef arg[4] = {place, LLVMConstInt(i32, write, false), LLVMConstInt(i32, KEEP, false),
-                         LLVMConstInt(i32, DATA, false)};
+  LLVMValueRef arg[4] = {place, LLVMConstInt(i32, what == TO_WRITE, false),
+                         LLVMConstInt(i32, what == TO_READ_LATER ? 2 : 3, false), LLVMConstInt(i32, DATA, false)};
   msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
 }
 
 /* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
- * prefetches them. */
-static void fetch_ahead(product *p, LLVMValueRef b) {
-  for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), false);
+ * prefetches them. Rows that lie a multiple of 4096 bytes apart have few places in the nearest cache, which would lose
+ * them before they are read. */
+static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
+  fetching what = has_32_registers(p) || is_wide(x->form) ? TO_READ_LATER : TO_READ;
+  for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), what);
 }
 
 /* Opens a loop over so many terms: with many registers, and so many pointers, counted up to 0, which needs none. */
@@ -301,7 +316,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
     LLVMValueRef ahead = hide(p, nsw_mul(p, x->term_b, i64(p, AHEAD / num)));
     open_terms(p, &terms, rest ? nsw_sub(p, x->block, whole) : whole, rest ? 1 : UNROLLED, num + pointers + 1, carried);
     for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
-      if (x->form != NARROW) fetch_ahead(p, at(p, *b, ahead)); /* neighbouring memory anyway */
+      if (x->form != NARROW) fetch_ahead(p, x, at(p, *b, ahead)); /* neighbouring memory anyway */
       multiply_term(p, w, a, *b, carried);
       for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
       *b = step_on(p, *b, x->term_b);
@@ -345,19 +360,33 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
   LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2;
   for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
   a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, 1, 2 * num + 3, carried);
-  multiply_term(p, w, &a[0], *b, carried);
-  multiply_term(p, w, &a[1], at(p, *b, block_b), second);
-  for (int i = 0; i < 2; i++) a[i] = step_on(p, a[i], x->term_a);
-  *b = step_on(p, *b, x->term_b);
+  int together = x->form == EIGHTS ? 2 : 1;
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, together, 2 * num + 3, carried);
+  for (int k = 0; k < together; k++) {
+    multiply_term(p, w, &a[0], *b, carried);
+    multiply_term(p, w, &a[1], at(p, *b, block_b), second);
+    for (int i = 0; i < 2; i++) a[i] = step_on(p, a[i], x->term_a);
+    *b = step_on(p, *b, x->term_b);
+  }
   msc_ir_loop_close(&p->e, &terms, carried);
   w->a = a[1], w->b = at(p, *b, block_b);
   for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, carried[i], second[i], "");
 }
 
+/* Sums the next `num` blocks. */
+static void sum_some(product *p, const multiplying *x, walk *w, int num, LLVMValueRef *acc) {
+  LLVMValueRef left[SUMS];
+  if (num == 2) {
+    sum_pair(p, x, w, acc);
+    return;
+  }
+  sum_some(p, x, w, num / 2, left);
+  sum_some(p, x, w, num / 2, acc);
+  for (int i = 0; i < num_sums(p, w); i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
+}
+
 /* Sums the next blocks, as many as the form takes together. */
 static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
-  LLVMValueRef left[SUMS];
   if (x->form == TURNED) {
     sum_turned_block(p, x, w, acc);
   } else if (x->form < PAIRS) {
@@ -365,9 +394,7 @@ static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValue
   } else if (x->form == PAIRS) {
     sum_pair(p, x, w, acc);
   } else {
-    sum_pair(p, x, w, left);
-    sum_pair(p, x, w, acc);
-    for (int i = 0; i < num_sums(p, w); i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
+    sum_some(p, x, w, 1 << log_blocks(x->form), acc);
   }
 }
 
@@ -422,7 +449,7 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
 static void fetch_result(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column) {
   LLVMValueRef place = hide(p, at(p, y->c, nsw_add(p, nsw_mul(p, row, y->step_c), column)));
   for (int r = 0; r < height; r++, place = at(p, place, y->step_c))
-    for (int v = 0; v < p->vectors; v++) fetch(p, at(p, place, i64(p, v * p->lanes)), true);
+    for (int v = 0; v < p->vectors; v++) fetch(p, at(p, place, i64(p, v * p->lanes)), TO_WRITE);
 }
 
 /* Multiplies `height` rows of a by one panel of b, for rows `row` and following of c. */
@@ -540,15 +567,22 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   single = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), single, "");
   LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""),
                quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
-  if (!has_32_registers(p))
+  LLVMValueRef odd = LLVMBuildTrunc(p->b, x->block, LLVMInt1TypeInContext(p->e.l->llvm), ""),
+               eights = LLVMBuildAnd(p->b, LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 8), ""),
+                                     LLVMBuildNot(p->b, odd, ""), "");
+  if (!has_32_registers(p)) {
+    LLVMValueRef most = LLVMBuildSelect(p->b, eights, i64(p, EIGHTS),
+                                        LLVMBuildSelect(p->b, quads, i64(p, QUADS), i64(p, PAIRS), ""), "");
     return LLVMBuildSelect(
-        p->b, LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), LLVMBuildAnd(p->b, pairs, is_short, ""), ""),
-        i64(p, PAIRS), single, "");
+        p->b, LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), LLVMBuildAnd(p->b, pairs, is_short, ""), ""), most,
+        single, "");
+  }
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), ""),
                low = LLVMBuildAnd(p->b, quads, prefers_low_groups(p, x), "");
   is_long = LLVMBuildAnd(p->b, is_long, LLVMBuildNot(p->b, low, ""), "");
   LLVMValueRef most =
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
+  most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, eights, is_short, ""), i64(p, EIGHTS), most, "");
   return LLVMBuildSelect(p->b, LLVMBuildOr(p->b, is_long, narrow, ""), single, most, "");
 }
 
@@ -561,7 +595,9 @@ static LLVMValueRef form_of(product *p, const multiplying *x, LLVMValueRef rows)
                few = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDE)), "");
   LLVMValueRef wide = LLVMBuildSelect(p->b, fewest, i64(p, WIDEST), i64(p, WIDE), "");
   LLVMValueRef turned = LLVMBuildICmp(p->b, LLVMIntSLT, load_dim(p, 8), i64(p, 0), "");
-  most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_dim_set(p, 8), few, ""), wide, most, "");
+  LLVMValueRef lies = is_dim_set(p, 8), one_group = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, p->height), "");
+  most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, lies, one_group, ""), i64(p, SINGLE), most, "");
+  most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, lies, few, ""), wide, most, "");
   return LLVMBuildSelect(p->b, turned, i64(p, TURNED), most, "");
 }
 
@@ -596,7 +632,7 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
-  for (x.form = SINGLE; x.form <= (has_32_registers(&p) ? QUADS : PAIRS); x.form++) {
+  for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
     if ((is_wide(x.form) || x.form == TURNED) && !reads_in_place(&p)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);

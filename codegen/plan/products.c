@@ -48,12 +48,18 @@ static bool turns_b_where_it_lies(const msc_plan_matmul *m, const msc_product_ke
   return !m->transpose_a && m->m <= rows && m->k / m->blocks % (uint64_t)msc_product_lanes(m->width) == 0;
 }
 
-/* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. */
+/* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. Rows
+ * of b that lie a multiple of 4096 bytes apart share so few places in the nearest cache that they are not found there
+ * by the next rows of a; with low groups, which read b often, half of that is too much. */
 static bool reads_b_where_it_lies(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  enum { FEW = 48, FEW_OF_NEAR = 128, NEAR = 1280 * 1024 };
+  enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
+  bool low = kernels->height <= 6;
+  uint64_t apart = m->n * sum_bytes(m), most = m->k * apart <= NEAR ? FEW_OF_NEAR : FEW;
   if (m->n % m->width || msc_dtype_bytes(m->dtype) < 4) return false;
   if (m->transpose_b) return turns_b_where_it_lies(m, kernels);
-  return m->m <= (m->k * m->n * sum_bytes(m) <= NEAR ? FEW_OF_NEAR : FEW);
+  if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG ? 32 : 12;
+  else if (low && apart % (PLACES / 2) == 0) most = 12;
+  return m->m <= most;
 }
 
 /* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
