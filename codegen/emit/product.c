@@ -296,10 +296,10 @@ static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
   for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), what);
 }
 
-/* Opens a loop over so many terms: with many registers, and so many pointers, counted up to 0, which needs none. */
-static void open_terms(product *p, msc_ir_loop *l, LLVMValueRef terms, int step, int num, LLVMValueRef *carried) {
+/* Opens a loop over so many terms. up: counted up to 0, since a bound would need a register that pointers need. */
+static void open_terms(product *p, msc_ir_loop *l, bool up, LLVMValueRef terms, int step, int num,
+                       LLVMValueRef *carried) {
   LLVMValueRef none = i64(p, 0);
-  bool up = has_32_registers(p);
   msc_ir_loop_open(&p->e, l, up ? hide(p, nsw_sub(p, none, terms)) : none, up ? none : terms, step, num, carried);
 }
 
@@ -314,7 +314,8 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), "");
   for (int rest = 0; rest < 2; rest++) {
     LLVMValueRef ahead = hide(p, nsw_mul(p, x->term_b, i64(p, AHEAD / num)));
-    open_terms(p, &terms, rest ? nsw_sub(p, x->block, whole) : whole, rest ? 1 : UNROLLED, num + pointers + 1, carried);
+    open_terms(p, &terms, true, rest ? nsw_sub(p, x->block, whole) : whole, rest ? 1 : UNROLLED, num + pointers + 1,
+               carried);
     for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
       if (x->form != NARROW) fetch_ahead(p, x, at(p, *b, ahead)); /* neighbouring memory anyway */
       multiply_term(p, w, a, *b, carried);
@@ -336,7 +337,7 @@ static void sum_turned_block(product *p, const multiplying *x, walk *w, LLVMValu
   for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
   for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
   for (int i = 0; i < columns; i++) b[i] = at(p, w->b, nsw_mul(p, x->column_b, i64(p, i * ROWS_APART)));
-  open_terms(p, &squares, x->block, p->lanes, num + pointers + columns, carried);
+  open_terms(p, &squares, has_32_registers(p), x->block, p->lanes, num + pointers + columns, carried);
   LLVMValueRef term[64];
   for (int c = 0; c < p->lanes; c++) term[c] = load_vector(p, at(p, b[c / ROWS_APART], apart[c % ROWS_APART]));
   msc_ir_turn(&p->e, p->lanes, term);
@@ -361,7 +362,7 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
   for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
   a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
   int together = x->form == EIGHTS ? 2 : 1;
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, together, 2 * num + 3, carried);
+  open_terms(p, &terms, x->form == EIGHTS, x->block, together, 2 * num + 3, carried);
   for (int k = 0; k < together; k++) {
     multiply_term(p, w, &a[0], *b, carried);
     multiply_term(p, w, &a[1], at(p, *b, block_b), second);

@@ -20,7 +20,7 @@ others=$(nm -D --defined-only "$lib" | awk '{print $3}' | grep -v '^mscrt_' || t
 strip -o "$folder/lib.so" "$lib"
 size=$(stat -c %s "$folder/lib.so")
 echo "libmscrt.so: $size bytes stripped"
-[ -n "${sanitized:-}" ] || [ "$size" -le 800000 ] || exit 1
+[ -n "${sanitized:-}" ] || [ "$size" -le 850000 ] || exit 1
 
 # What is linked with it finds it by its soname.
 echo '#include "runtime/mscrt.h"
@@ -44,4 +44,4 @@ grep -q mscrt_save "$folder/example.c"
 echo '#include "runtime/mscrt.h"' >"$folder/header.cc"
 c++ -std=c++11 -pedantic -Wall -Wextra -Werror -I"$sources" "$folder/header.cc" -fsyntax-only
 # runtime/ stands alone.
-! grep -rn --include='*.[ch]' '#include "' runtime | grep -v '"runtime/\|"ir/fbs/flatbuf.h"\|"ir/layout/box.h"\|"ir/abi/hazard.h"\|"ir/abi/philox.h"\|"ir/abi/builtin.h"\|"ir/abi/clock.h"\|"ir/abi/mailbox.h"\|"ir/abi/pools.h"\|"ir/abi/attention.h"\|"ir/abi/product.h"\|"ir/abi/row_cache.h"\|"ir/abi/windows.h"\|"ir/sanitized.h"\|"ir/verb.h"\|"plan_fbs.h"\|"willing.h"'
+! grep -rn --include='*.[ch]' '#include "' runtime | grep -v '"runtime/\|"ir/fbs/flatbuf.h"\|"ir/layout/box.h"\|"ir/abi/\|"ir/sanitized.h"\|"ir/verb.h"\|"plan_fbs.h"\|"willing.h"'
