@@ -37,15 +37,16 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   if (r.space == PLAN_SPACE_CONSTANT) return (void *)(uintptr_t)(plan_plan_constants_data(c->plan->root) + r.offset);
   if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
-  if (mscrt_find_shared(c, r)) return mscrt_shared_at(c, r);
-  return c->arena + arena_offset(c, r, slot);
+  void *shared = mscrt_shared_at(c, r);
+  return shared ? shared : c->arena + arena_offset(c, r, slot);
 }
 
 /* The address by which calls find a ref; on a device with memory of its own it is not the address on the host. */
 static void *device_address(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
-  if (mscrt_find_shared(c, r)) return mscrt_shared_at(c, r);
+  void *shared = mscrt_shared_at(c, r);
+  if (shared) return shared;
   return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset)
                                         : c->memory + arena_offset(c, r, 0);
 }

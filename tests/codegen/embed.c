@@ -315,12 +315,12 @@ static void cancelled_run(void **state) {
   msc_compiler_free(c);
 }
 
-/* Of two ranks one never begins its step: the other waits for it until both are cancelled through this one. */
+/* Of two ranks the second begins no step: the first waits for it. Then one of them is cancelled, and both give up. */
 typedef struct {
   const mscrt_plan *plan;
-  const char *address;
+  const char *address, *comm;
   int rank;
-  mscrt_context *ctx;
+  mscrt_context *ctx, **cancelled;
   pthread_barrier_t *met;
 } cancelled_rank;
 
@@ -328,13 +328,15 @@ static void *train_until_cancelled(void *arg) {
   cancelled_rank *t = arg;
   mscrt_options o = {
       .struct_size = sizeof o, .rank = t->rank, .ranks = 2, .address = t->address, .threads = 1, .timeout_ms = 60000};
+  o.comm = t->comm;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s) s = mscrt_set_input(t->ctx, "x", all_x, sizeof all_x);
   if (!s) s = mscrt_set_input(t->ctx, "y", all_y, sizeof all_y);
   pthread_barrier_wait(t->met);
+  if (!s && t->rank == 1) cancel_run_soon(*t->cancelled);
   if (!s && t->rank == 0) s = mscrt_run(t->ctx, "train", 100, NULL);
-  if (!s && t->rank == 1) cancel_run_soon(t->ctx), s = mscrt_run(t->ctx, "train", 100, NULL);
-  return s;
+  pthread_barrier_wait(t->met);
+  return s ? s : mscrt_run(t->ctx, "train", 100, NULL);
 }
 
 static void cancelled_ranks(void **state) {
@@ -353,15 +355,26 @@ static void cancelled_ranks(void **state) {
               msc_compiler_compile(c, "model.mlir", model, strlen(model), &bytes, &size));
   expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
   pthread_barrier_init(&met, NULL, 2);
-  for (int r = 0; r < 2; r++) t[r] = (cancelled_rank){.plan = plan, .address = address, .rank = r, .met = &met};
-  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&id[r], NULL, train_until_cancelled, &t[r]), 0);
-  void *s[2];
-  for (int r = 0; r < 2; r++) pthread_join(id[r], &s[r]);
-  expect_cancelled(s[1]);
-  assert_int_equal(mscrt_status_code(s[0]), MSCRT_PEER);
-  assert_non_null(strstr(mscrt_status_text(s[0]), "cancelled"));
-  mscrt_status_free(s[0]);
-  for (int r = 0; r < 2; r++) mscrt_close(t[r].ctx);
+  for (int way = 0; way < 4; way++) {
+    void *s[2];
+    int who = way % 2;
+    for (int r = 0; r < 2; r++)
+      t[r] = (cancelled_rank){.plan = plan,
+                              .address = address,
+                              .comm = way < 2 ? "local" : "tcp",
+                              .rank = r,
+                              .cancelled = &t[who].ctx,
+                              .met = &met};
+    for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&id[r], NULL, train_until_cancelled, &t[r]), 0);
+    time_t begin = time(NULL);
+    for (int r = 0; r < 2; r++) pthread_join(id[r], &s[r]);
+    assert_in_range(time(NULL) - begin, 0, 20); /* long before the limit of 60 s */
+    expect_cancelled(s[who]);
+    assert_int_equal(mscrt_status_code(s[!who]), MSCRT_PEER);
+    assert_non_null(strstr(mscrt_status_text(s[!who]), "cancelled"));
+    mscrt_status_free(s[!who]);
+    for (int r = 0; r < 2; r++) mscrt_close(t[r].ctx);
+  }
   pthread_barrier_destroy(&met);
   mscrt_plan_close(plan);
   msc_compiler_free(c);

@@ -71,6 +71,16 @@ class Network:
         return path
 
 
+# What ranks exchange in every way: replicas, tensor parallelism, the parallel optimizer, a pipeline: (ranks, keys).
+PLANS_OF_RANKS = [
+    (3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+    (4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
+    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
+         "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    (4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
+]
+
+
 def write_gpt(rng, layers, samples, seq, batch, vocab, *options):
     """gpt.fbs, and x.npy and y.npy with random tokens and what follows each: all three in this folder."""
     tokens = [rng.randrange(vocab) for _ in range(samples * seq)]

@@ -9,18 +9,13 @@ import subprocess
 import sys
 import tempfile
 
-from network import write_gpt
+from network import PLANS_OF_RANKS, write_gpt
 from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 PRELOAD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "short_io", "preload.h")
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 2, 12, 8, 32, 48
-PLANS = [
-    (3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
-    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
-         "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
-    (4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
-]
+PLANS = [PLANS_OF_RANKS[i] for i in (0, 2, 3)]
 RUN = ["--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train",
        f"0:{SAMPLES}", "--eval", f"0:{BATCH}", "--trust-native", "--timeout", "60", "--data", "x=x.npy", "y=y.npy"]
 

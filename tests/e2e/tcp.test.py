@@ -14,17 +14,12 @@ import sys
 import tempfile
 import time
 
-from network import write_gpt, write_npy
+from network import PLANS_OF_RANKS, write_gpt, write_npy
 from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
-PLANS = [
-    ("gpt", 3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
-    ("gpt", 4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
-    ("gpt", 4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
-                "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
-    ("gpt", 4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
+PLANS = [("gpt", *job) for job in PLANS_OF_RANKS] + [
     ("gpt", 3, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 3, "micro_size": 6,
                 "pipeline_scheduler": "zb-h1"}),
     ("moe", 2, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 2,

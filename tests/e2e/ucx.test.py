@@ -11,18 +11,12 @@ import sys
 import tempfile
 import time
 
+from network import PLANS_OF_RANKS as PLANS
 from network import write_gpt
 from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
-PLANS = [
-    (3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
-    (4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
-    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
-         "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
-    (4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
-]
 DATA = ["--trust-native", "--data", "x=x.npy", "y=y.npy"]
 RUN = ["--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train",
        f"0:{SAMPLES}", "--eval", f"0:{BATCH}", *DATA]

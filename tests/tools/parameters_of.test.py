@@ -25,11 +25,13 @@ warnings.simplefilter("ignore", msc.CompileWarning)  # a plan that does not trai
 FEATURES, CLASSES, HIDDEN = 6, 4, 10
 
 
-def network(batch, train=True, hidden=HIDDEN, names=("first", "second"), dropout=0.0):
+def network(batch, train=True, hidden=HIDDEN, names=("first", "second"), dropout=0.0, cut=False):
+    """cut: over two ranks the weights are."""
     g = msc.Graph("net")
     x, y = g.input("x", "f32", [batch, FEATURES]), g.input("y", "i32", [batch], role="label")
-    h = g.relu(g.dense(x, hidden, name=names[0]))
-    logits = g.dense(g.dropout(h, dropout) if dropout else h, CLASSES, name=names[1])
+    columns, rows = ({"in_strategy": s} for s in ([[1, 1], [1, 2]], [[1, 2], [2, 1]])) if cut else ({}, {})
+    h = g.relu(g.dense(x, hidden, name=names[0], **columns))
+    logits = g.dense(g.dropout(h, dropout) if dropout else h, CLASSES, name=names[1], **rows)
     g.output("logits", logits)
     g.loss(g.softmax_cross_entropy(logits, y))
     if train:
@@ -64,11 +66,12 @@ def state(job):
 
 batches = [samples(8) if i % 2 else samples(16) for i in range(8)]
 new = samples(32)["x"]
-for ranks, dropout in ((1, 0.0), (1, 0.25), (2, 0.0)):
-    keys = {"device_num": ranks, "parallel_mode": "data_parallel"} if ranks > 1 else {}
-    of = f"on {ranks} ranks{', with dropout' if dropout else ''}: "
-    large, small = (msc.compile(network(n, dropout=dropout), libraries=BUILD, **keys) for n in (16, 8))
-    answers = msc.compile(network(32, train=False), libraries=BUILD, **keys)
+for ranks, dropout, cut in ((1, 0.0, False), (1, 0.25, False), (2, 0.0, False), (2, 0.0, True)):
+    mode = "semi_auto_parallel" if cut else "data_parallel"
+    keys = {"device_num": ranks, "parallel_mode": mode} if ranks > 1 else {}
+    of = f"on {ranks} ranks{', with dropout' if dropout else ''}{', weights cut' if cut else ''}: "
+    large, small = (msc.compile(network(n, dropout=dropout, cut=cut), libraries=BUILD, **keys) for n in (16, 8))
+    answers = msc.compile(network(32, train=False, cut=cut), libraries=BUILD, **keys)
     losses, own, others = [], {}, []
     with large.run(seed=3) as job:
         with small.run(seed=77, parameters_of=job) as less, answers.run(parameters_of=job) as predicting:
