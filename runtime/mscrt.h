@@ -356,8 +356,8 @@ MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64
 
 /* Makes mscrt_run, mscrt_evaluate or mscrt_predict of this context, under way or next, end with MSCRT_CANCELLED. A job
  * of one rank ends it before its next step, and can go on from there; with several ranks none may go ahead of the
- * others, so all give up at once, in a wait too, and theirs end with MSCRT_PEER. From any thread; for a job of one rank
- * also from a signal handler. */
+ * others, so all give up at once, in a wait too, and theirs end with MSCRT_PEER, as a wait of this one outside a step
+ * does. From any thread; for a job of one rank also from a signal handler. */
 MSCRT_API void mscrt_cancel(mscrt_context *ctx);
 
 typedef struct {
