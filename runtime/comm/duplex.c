@@ -91,11 +91,23 @@ void mscrt_send_heads(mscrt_duplexes *l) {
   }
 }
 
-/* One that has not begun the collective, else one that has not ended it. */
+/* Orders duplexes by how far they are: below 1 while something is missing, 1 while only this rank's data is left. */
+static double progress(const mscrt_duplex *l) {
+  if (mscrt_duplex_has_come(l)) return mscrt_duplex_is_sent(l) ? 2 : 1;
+  return l->in_bytes ? (double)l->got / (double)l->in_bytes : 0;
+}
+
+bool mscrt_one_is_late(const mscrt_duplexes *l) {
+  uint32_t num_late = 0;
+  for (uint32_t i = 0; i < l->num; i++) num_late += l->duplex[i].head_got < sizeof l->duplex[i].theirs;
+  return num_late == 1 || l->num == 1;
+}
+
+/* One that has not begun the collective, else the one that is least far. */
 uint32_t mscrt_late_duplex(const mscrt_duplexes *l) {
   uint32_t late = 0;
-  for (uint32_t i = l->num; i-- > 0;)
-    if (!mscrt_duplex_has_come(&l->duplex[i]) || !mscrt_duplex_is_sent(&l->duplex[i])) late = i;
+  for (uint32_t i = 1; i < l->num; i++)
+    if (progress(&l->duplex[i]) < progress(&l->duplex[late])) late = i;
   for (uint32_t i = l->num; i-- > 0;)
     if (l->duplex[i].head_got < sizeof l->duplex[i].theirs) late = i;
   return late;

@@ -227,7 +227,7 @@ mscrt_duplexes_end mscrt_fabric_move(mscrt_fabric *f, mscrt_duplexes *l, uint32_
     if (end == MSCRT_DUPLEXES_DONE)
       for (uint32_t i = 0; i < l->num; i++)
         clear_direction(&f->out[l->duplex[i].rank]), clear_direction(&f->in[l->duplex[i].rank]);
-    else f->failed |= end != MSCRT_DUPLEXES_LATE;
+    if (end != MSCRT_DUPLEXES_LATE) f->failed = end != MSCRT_DUPLEXES_DONE;
     if (end != MSCRT_DUPLEXES_LATE) return end;
     int64_t now = mscrt_now_ns(), waited = now - since;
     if (moved) since = now;

@@ -27,7 +27,8 @@
 #define VERDICT_NS ((int64_t)1000000000) /* to hear why a connection has ended */
 #define WHOLE_BYTES ((uint64_t)256 << 10) /* before and after an all_reduce of two that is not cut into slices */
 /* Where ranks share memory, one that waits for another host waits so much longer than those that wait for ranks of
- * their own host, and they for it: who is missed first is who is missing. */
+ * their own host, and they for it; and so does one that cannot tell which rank keeps the others: who is missed first is
+ * who is missing. */
 #define LATER_MS  500
 #define LATEST_MS 1000
 
@@ -140,10 +141,11 @@ static void note_steps(const mscrt_running *r, const mscrt_duplexes *l) {
 static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
   char why[320];
   int culprit;
+  bool later = r->c->o.shares;
   uint32_t at = 0;
   uint64_t drained;
   l->wake = r->c->m.wake, l->timeout_ms = r->c->o.timeout_ms, l->polled = r->c->polled;
-  if (r->c->o.shares) l->timeout_ms += LATER_MS;
+  if (later) l->timeout_ms += LATER_MS;
   for (;;) {
     const char *failure = "";
     mscrt_fabric *f = r->c->fabric;
@@ -152,13 +154,16 @@ static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
     switch (end) {
       case MSCRT_DUPLEXES_DONE: return NULL;
       case MSCRT_DUPLEXES_LATE:
-        return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : report_late(r, l, at);
+        if (mscrt_member_lost(&r->c->m, &culprit, why)) return report(r, why);
+        if (later || mscrt_one_is_late(l)) return report_late(r, l, at);
+        later = true, l->timeout_ms = LATER_MS; /* the ranks that miss one alone tell of it first */
+        break;
       case MSCRT_DUPLEXES_CLOSED: return report_closed(r, l->duplex[at].rank, failure);
       case MSCRT_DUPLEXES_DIFFER: return report_other(r, &l->duplex[at]);
       case MSCRT_DUPLEXES_WOKEN:
         if (read(l->wake, &drained, sizeof drained) != sizeof drained) {} /* another thread was faster */
         /* data that the lost rank has sent before, and data of the others, may still arrive */
-        if (mscrt_member_lost(&r->c->m, &culprit, why)) l->timeout_ms = LAST_DATA_MS;
+        if (mscrt_member_lost(&r->c->m, &culprit, why)) later = true, l->timeout_ms = LAST_DATA_MS;
     }
   }
 }

@@ -229,6 +229,8 @@ void mscrt_send_heads(mscrt_duplexes *l);
 bool mscrt_duplex_agrees(const mscrt_duplex *l);
 bool mscrt_duplex_is_sent(const mscrt_duplex *l);
 bool mscrt_duplex_has_come(const mscrt_duplex *l);
+/* True if exactly one other rank has not begun the collective, or there is but one: it is who the others wait for. */
+bool mscrt_one_is_late(const mscrt_duplexes *l);
 /* The duplex of a rank that the others wait for. */
 uint32_t mscrt_late_duplex(const mscrt_duplexes *l);
 
