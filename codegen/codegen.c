@@ -28,8 +28,8 @@ typedef struct {
 typedef struct {
   const char *separator; /* between a kernel's name and its number */
   void (*emit)(msc_codegen *cg, const entry *k);
-  /* makes the kernel of a builtin; NULL: the runtime has it */
-  void (*emit_builtin)(msc_codegen *cg, entry *k, const msc_builtin_launch *b);
+  /* makes the kernel of a builtin, or says that the runtime has it */
+  void (*make_builtin)(msc_codegen *cg, entry *k, const msc_builtin_launch *b);
   bool by_name; /* kernels are found by name when the plan is opened; else by where they lie in the blob */
   bool (*finish)(msc_codegen *cg, msc_machine_code *out);
 } code_kind;
@@ -168,9 +168,8 @@ static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b,
                                 .num_scalars = (uint8_t)b->num_scalars},
                .name = name};
   if (k) return k;
-  if (!cg->kind->emit_builtin) fresh.builtin = b->number;
   k = add_named_kernel(cg, &fresh);
-  if (cg->kind->emit_builtin) cg->kind->emit_builtin(cg, k, b);
+  cg->kind->make_builtin(cg, k, b);
   return k;
 }
 
@@ -346,7 +345,7 @@ static void emit_nvptx(msc_codegen *cg, const entry *k) {
   msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
 }
 
-static void emit_nvptx_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
+static void make_nvptx_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
   msc_program_head *head = &k->program.head;
   head->threads = (uint16_t)msc_cuda_order_threads(b);
   msc_emit_cuda_order(&cg->llvm, b, head->num_buffers, msc_nvptx_kernel(&cg->llvm, k->name, head));
@@ -363,13 +362,19 @@ static bool finish_nvptx(msc_codegen *cg, msc_machine_code *out) {
   return ok;
 }
 
-static const code_kind nvptx = {"__" /* in PTX there are no dots in names */, emit_nvptx, emit_nvptx_builtin, true,
+static const code_kind nvptx = {"__" /* in PTX there are no dots in names */, emit_nvptx, make_nvptx_builtin, true,
                                 finish_nvptx};
 
 /* ---- CPUs ---- */
 
 static void emit_x86(msc_codegen *cg, const entry *k) {
   msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
+}
+
+/* The runtime has it. */
+static void take_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
+  (void)cg;
+  k->builtin = b->number;
 }
 
 static int compare_kernel_names(const void *a, const void *b) {
@@ -401,6 +406,6 @@ static bool finish_x86(msc_codegen *cg, msc_machine_code *out) {
   return ok;
 }
 
-static const code_kind x86 = {".", emit_x86, NULL, false, finish_x86};
+static const code_kind x86 = {".", emit_x86, take_builtin, false, finish_x86};
 
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) { return cg->kind->finish(cg, out); }

@@ -27,7 +27,8 @@ typedef struct msc_target {
   bool deterministic;            /* the key `deterministic` when it is absent */
 
   /* code and memory */
-  bool makes_ptx;                /* code is PTX for GPUs; else x86-64 */
+  bool is_gpu;                   /* blocks of threads share a kernel's items, and the host waits for it once per step */
+  bool makes_ptx;                /* code is PTX; else x86-64 */
   bool is_host;                  /* values lie in the host's memory */
   bool caches_tables;            /* tables in host memory may have a cache of rows: cached.c */
   bool offloads_to_disk;         /* values may live on disk */

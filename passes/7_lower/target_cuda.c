@@ -5,6 +5,7 @@ const msc_target msc_target_cuda = {
     MSC_TARGET_ROW(cuda),
     .least_arch = 80,
     .cluster = "h100",
+    .is_gpu = true,
     .makes_ptx = true,
     .steps_of_input = 2, /* the next step's are copied there while one runs */
     .takes_strides = true,

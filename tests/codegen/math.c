@@ -69,6 +69,7 @@ static void add_kernel(module *m, const char *name, msc_nest_code code, msc_dtyp
                               .chunk_axis = -1,
                               .clipped = -1,
                               .across = -1,
+                              .team_axis = -1,
                               .flag = -1,
                               .items = 1,
                               .num_instrs = (uint16_t)(n + 2)};

@@ -82,7 +82,7 @@ static const char square[] =
   "}\n";
 
 static const char team[] =
-  "nest row lanes 4 phases 1 threads 128 team 32 per_block 4 narrow dims 1 {\n"
+  "nest row gpu lanes 4 phases 1 threads 128 team 32 per_block 4 narrow dims 1 {\n"
   "  axis items\n"
   "  axis reduced size d0 lane team\n"
   "  buffer f32\n"
@@ -93,7 +93,7 @@ static const char team[] =
   "}\n";
 
 static const char strands[] =
-  "nest map lanes 4 strands 2 threads 256 team 1 per_block 1024 narrow {\n"
+  "nest map gpu lanes 4 strands 2 threads 256 team 1 per_block 1024 narrow {\n"
   "  axis items baked 24 lane\n"
   "  buffer f32\n"
   "  buffer f32\n"
@@ -197,7 +197,8 @@ static const struct {
   {team, "team 32", "team 24", "a team of 24 of 128 threads along axis 1"},
   {team, " team\n", "\n", "a team of 32 of 128 threads along axis -1"},
   {team, "per_block 4", "per_block 2", "2 rows of 32 threads in a block of 128"},
-  {team, "threads 128", "", "a CPU has no teams of threads"},
+  {team, "threads 128", "", "0 threads"},
+  {team, " gpu", "", "a CPU has no teams of threads"},
   {team, "b0[a0: d0, a1]", "b0[a0, a1: d0]", "instruction 1: a GPU's vectors are whole"},
 };
 

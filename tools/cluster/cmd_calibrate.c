@@ -88,7 +88,7 @@ static const char *format_device_json(msc_arena *a, const measured *m) {
       a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f", text,
       m->memory_bytes, round_to_two_digits(m->bytes_per_s), fmax(1, m->launch_ns));
   const msc_cluster_gpu *g = &m->figures;
-  if (m->target->makes_ptx)
+  if (m->target->is_gpu)
     text = msc_arena_printf(a,
                             "%s,\n    \"gpu\": {\"arch\": %" PRId64 ", \"multiprocessors\": %" PRId64
                             ", \"clock_hz\": %" PRId64 ", \"memory_clock_hz\": %" PRId64 ", \"cache_bytes\": %" PRId64
@@ -156,7 +156,7 @@ static int calibrate_gpus(cli *c, measured *m, int ranks) {
 static int run_calibrate(cli *c) {
   const char *name = cli_text(c, "target");
   const msc_target *target = msc_target_named(name ? name : "cpu");
-  bool gpu = target && target->makes_ptx;
+  bool gpu = target && target->is_gpu;
   int usual = mscrt_cores() < MEASURE_MAX_RANKS ? mscrt_cores() : MEASURE_MAX_RANKS;
   int ranks = (int)cli_int(c, "ranks", gpu ? 0 : usual);
   if ((ranks < 1 && !gpu) || ranks < 0 || ranks > MEASURE_MAX_RANKS)

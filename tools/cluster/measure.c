@@ -207,7 +207,7 @@ static int run_all(measuring *g) {
 
 /* Elements of each of the three tensors of the addition: beyond any cache, within the memory. */
 static int64_t stream_elems(const measured *m) {
-  int64_t most = m->memory_bytes / 32 / 4, elems = m->target->makes_ptx && !m->quick ? 1 << 26 : 1 << 24;
+  int64_t most = m->memory_bytes / 32 / 4, elems = m->target->is_gpu && !m->quick ? 1 << 26 : 1 << 24;
   while (elems > most && elems > 1 << 16) elems /= 2;
   return elems;
 }
@@ -233,7 +233,7 @@ static bool add_probes(measuring *g, probes *p) {
   p->stream = add_chain(g, "add", 1, type, 1, -1, 0);
   p->one = add_products(g, 1, 4, MSC_F32, -1, 0);
   p->many = add_products(g, 1 + CHAIN, 4, MSC_F32, -1, 0);
-  for (int k = 0; k < 2 && m->target->makes_ptx && m->ranks > 1; k++)
+  for (int k = 0; k < 2 && m->target->is_gpu && m->ranks > 1; k++)
     ok &= (p->gather[k] = add_gathering(g, p->gathered[k])) >= 0;
   return ok && p->stream >= 0 && p->one >= 0 && p->many >= 0;
 }
@@ -263,19 +263,19 @@ static void note_links(const measuring *g, const probes *p) {
 int measure_device(cli *c, measured *m) {
   measuring g = {.c = c, .m = m};
   static const int64_t of_gpu[MOST_SIZES] = {64, 256, 1024, 2048, 4096, 8192}, of_cpu[] = {256, 1024};
-  probes p = {.num_sizes = m->target->makes_ptx ? MOST_SIZES : 2,
-              .n = m->target->makes_ptx ? of_gpu : of_cpu,
-              .repeats = m->target->makes_ptx ? 8 : 1,
+  probes p = {.num_sizes = m->target->is_gpu ? MOST_SIZES : 2,
+              .n = m->target->is_gpu ? of_gpu : of_cpu,
+              .repeats = m->target->is_gpu ? 8 : 1,
               .elems = stream_elems(m),
               .gathered = {m->ranks * (int64_t)64, m->ranks * (int64_t)(m->quick ? 1 << 16 : 1 << 22)}};
   if (!add_probes(&g, &p)) return CLI_ENVIRONMENT;
   int code = run_all(&g);
   if (!code) {
     m->launch_ns = fmax(1, (slowest(&g, p.many) - slowest(&g, p.one)) / CHAIN); /* one call may be disturbed more */
-    double wait_ns = m->target->makes_ptx ? fmax(0, slowest(&g, p.one) - m->launch_ns) : 0;
+    double wait_ns = m->target->is_gpu ? fmax(0, slowest(&g, p.one) - m->launch_ns) : 0;
     note_products(&g, &p, wait_ns);
     m->bytes_per_s = 12.0 * (double)p.elems / fmax(slowest(&g, p.stream) - wait_ns, 1) * 1e9;
-    if (m->target->makes_ptx && m->ranks > 1) note_links(&g, &p);
+    if (m->target->is_gpu && m->ranks > 1) note_links(&g, &p);
   }
   if (g.board && g.board != MAP_FAILED) munmap(g.board, sizeof *g.board);
   return code;

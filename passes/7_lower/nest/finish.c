@@ -164,6 +164,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   out->start = msc_arena_copy(arena, n->start, sizeof *n->start * (size_t)n->num_starts);
   out->num_starts = (size_t)n->num_starts;
   msc_nest_estimate(n, &out->bytes, &out->flops);
+  h->team_axis = -1;
   n->target->shape(n, out);
   out->rows = 0, out->reach = NULL;
   set_reach(n, arena, out);

@@ -135,7 +135,7 @@ static void thread_shape(const msc_nester *n, msc_nest_launch *l, int threads) {
 
 void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
-  h->team = 1, h->team_axis = -1;
+  h->is_gpu = true, h->team = 1;
   h->narrow = msc_nest_points(n, n->walk.items | n->walk.tail | n->walk.reduced) <= INT32_MAX;
   switch (n->walk.kind) {
     case MSC_NEST_ROW: row_shape(n, l); break;

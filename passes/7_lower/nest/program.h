@@ -100,7 +100,8 @@ typedef struct {
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
   int8_t flag;          /* buffer of the error flag, or -1 */
   uint16_t items, reduced, tail; /* masks; outer to inner is the order of numbers */
-  uint16_t threads;     /* of a block of a GPU; 0: the program is for a CPU */
+  bool is_gpu;          /* the program is for a GPU; the next ones are 0 and -1 for a CPU */
+  uint16_t threads;     /* of a block */
   uint16_t team;        /* of them, so many share an item: each takes every team-th position ... */
   int8_t team_axis;     /* ... along this axis; -1: a thread has its items to itself */
   uint16_t per_block;   /* items of a block */

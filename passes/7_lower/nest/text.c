@@ -93,6 +93,7 @@ static const struct {
   size_t at;   /* in msc_program_head */
   int64_t most;
 } facts[] = {
+  {"gpu", FLAG, offsetof(msc_program_head, is_gpu), 1},
   {"lanes", BYTE, offsetof(msc_program_head, lanes), UINT8_MAX},
   {"phases", BYTE, offsetof(msc_program_head, num_phases), UINT8_MAX},
   {"keeps_row", FLAG, offsetof(msc_program_head, keeps_row), 1},
@@ -134,7 +135,7 @@ static void put_axis(msc_text *t, const msc_program_head *h, int a) {
   if (a == h->across) append_words(t, " across");
   if (a == h->chunk_axis) append_words(t, " chunk");
   if (a == h->clipped) append_words(t, " clipped "), write_slot(t, h->chunk);
-  if (a == h->team_axis && (a || h->threads)) append_words(t, " team"); /* of a CPU it is 0 */
+  if (a == h->team_axis) append_words(t, " team");
   append_words(t, "\n");
 }
 
@@ -255,7 +256,8 @@ static bool parse_stored_dtype(msc_parser *p, uint8_t *out) {
 
 static bool parse_head(msc_parser *p, msc_program_head *h) {
   int64_t n;
-  *h = (msc_program_head){.lane = -1, .across = -1, .chunk_axis = -1, .clipped = -1, .flag = -1, .num_instrs = 1};
+  *h = (msc_program_head){.lane = -1, .across = -1, .chunk_axis = -1, .clipped = -1, .flag = -1, .team_axis = -1,
+                          .num_instrs = 1};
   if (!msc_take_word(p, "nest")) return msc_unexpected(p, "nest");
   int kind = take_word_of(p, kinds, 5);
   if (kind < 0) return msc_unexpected(p, "a kind of walk");
@@ -272,7 +274,6 @@ static bool parse_head(msc_parser *p, msc_program_head *h) {
     if (facts[i].kind == WORD) memcpy(byte, &word, sizeof word);
     else if (facts[i].kind != SLOT) *byte = (uint8_t)n;
   }
-  if (h->threads) h->team_axis = -1;
   return true;
 }
 

@@ -110,9 +110,9 @@ static bool check_lanes(verifier *v) {
   const msc_program_head *h = v->h;
   uint16_t lane = bit(h->lane);
   if (!is_power_of_two(h->lanes) || h->lanes > MOST_LANES) return note_fault(v, "%d lanes", h->lanes);
-  if (h->lanes == 1) return h->kind != MSC_NEST_TRANSPOSE || h->threads || note_fault(v, "a transpose without vectors");
+  if (h->lanes == 1) return h->kind != MSC_NEST_TRANSPOSE || h->is_gpu || note_fault(v, "a transpose without vectors");
   if (!lane || (h->tail & lane)) return note_fault(v, "vectors lie along an item axis or a reduced one");
-  if (h->threads && h->kind == MSC_NEST_TRANSPOSE) return note_fault(v, "a GPU turns squares element by element");
+  if (h->is_gpu && h->kind == MSC_NEST_TRANSPOSE) return note_fault(v, "a GPU turns squares element by element");
   if ((h->reduced & lane) && (h->kind != MSC_NEST_ROW || h->lane != innermost(h->reduced)))
     return note_fault(v, "vectors do not lie along the innermost reduced axis");
   if ((h->items & lane) && h->kind == MSC_NEST_ROW) return note_fault(v, "vectors of rows lie along an item axis");
@@ -125,11 +125,13 @@ static bool check_lanes(verifier *v) {
 static bool check_threads(verifier *v) {
   enum { WARP = 32, MOST_THREADS = 1024 };
   const msc_program_head *h = v->h;
-  if (!h->threads)
-    return (!h->team && !h->team_axis && !h->per_block && !h->narrow) || note_fault(v, "a CPU has no teams of threads");
+  if (!h->is_gpu) {
+    bool none = !h->threads && !h->team && h->team_axis < 0 && !h->per_block && !h->narrow;
+    return none || note_fault(v, "a CPU has no teams of threads");
+  }
   bool teams = h->kind == MSC_NEST_ROW || h->kind == MSC_NEST_COLUMN;
   unsigned items = teams || h->kind == MSC_NEST_TRANSPOSE ? h->per_block : h->threads * h->lanes;
-  if (h->threads > MOST_THREADS) return note_fault(v, "%d threads", h->threads);
+  if (!h->threads || h->threads > MOST_THREADS) return note_fault(v, "%d threads", h->threads);
   if (h->kind == MSC_NEST_TRANSPOSE && (h->threads != MSC_SQUARE * MSC_SQUARE_ROWS || h->per_block != 1))
     return note_fault(v, "a square has %d threads", h->threads);
   if (!h->per_block || h->per_block != items) return note_fault(v, "%d items of %d threads", h->per_block, h->threads);
@@ -188,7 +190,7 @@ static bool check_imm(verifier *v, int i) {
   int first = 0, end = 1;
   switch (msc_nest_info_of(in)->imm) {
     case NEST_IMM_NONE: break;
-    case NEST_IMM_AT_ONCE: end = 1 + (v->h->threads && msc_dtype_bytes((msc_dtype)in->dtype) >= 4); break;
+    case NEST_IMM_AT_ONCE: end = 1 + (v->h->is_gpu && msc_dtype_bytes((msc_dtype)in->dtype) >= 4); break;
     case NEST_IMM_FAULT: first = MSC_FAULT_INDEX, end = MSC_FAULT_DIVISION + 1; break;
     case NEST_IMM_DIM: end = v->h->num_dims; break;
     case NEST_IMM_SCALAR: end = v->h->num_scalars; break;
@@ -301,7 +303,7 @@ static bool check_in_vectors(verifier *v, int i) {
   if (lanes_differ) return note_instr_fault(v, i, "lanes that add to different rows");
   for (k = 0; in->code == NEST_FILL && k < 3; k++)
     if (v->p->instr[in->arg[k]].axes & lane) return note_instr_fault(v, i, "an operand that differs from lane to lane");
-  if (!h->threads || !memory) return true;
+  if (!h->is_gpu || !memory) return true;
   if (in->at.coef[h->lane] != 1 || (offset >= 0 && (v->p->instr[in->arg[offset]].axes & lane)) ||
       (guard >= 0 && (v->p->instr[in->arg[guard]].axes & lane)))
     return note_instr_fault(v, i, "a GPU's vectors are whole");
@@ -328,7 +330,7 @@ static bool check_strands(verifier *v) {
   uint8_t strand[MSC_NEST_INSTRS];
   const msc_program_head *h = v->h;
   if (!h->strands) return true;
-  if (!h->threads || h->kind != MSC_NEST_MAP || h->strands < 2 ||
+  if (!h->is_gpu || h->kind != MSC_NEST_MAP || h->strands < 2 ||
       h->strands != msc_nest_find_strands(v->p->instr, h->num_instrs, NULL, strand))
     return note_fault(v, "%d strands", h->strands);
   return true;

@@ -16,7 +16,7 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused: extent 120, grain 1024, bytes 1040, flops 2880, buffers 0 1 2, dims 20
-nest map lanes 4 threads 256 team 1 per_block 1024 narrow dims 1 {
+nest map gpu lanes 4 threads 256 team 1 per_block 1024 narrow dims 1 {
   axis items
   axis items baked 20 lane
   buffer f32

@@ -14,14 +14,14 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused_zeros: extent 120, grain 1024, bytes 480, flops 0, buffers 2, dims 10 12
-nest map lanes 4 threads 256 team 1 per_block 1024 narrow dims 2 {
+nest map gpu lanes 4 threads 256 team 1 per_block 1024 narrow dims 2 {
   axis items lane
   buffer f32 out
   %1 = const f32 0.0e+00
   store f32 b0[a0] %1
 }
 // fused: extent 84, grain 1024, bytes 700, flops 112, buffers 0 1 2 3, dims 10 12
-nest map lanes 4 threads 256 team 1 per_block 1024 narrow dims 2 {
+nest map gpu lanes 4 threads 256 team 1 per_block 1024 narrow dims 2 {
   axis items
   axis items baked 12 lane
   buffer i32

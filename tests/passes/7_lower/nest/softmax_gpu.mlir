@@ -14,7 +14,7 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused: extent 6, grain 4, bytes 1920, flops 4080, buffers 0 1, dims 40
-nest row lanes 4 phases 3 threads 128 team 32 per_block 4 narrow dims 1 {
+nest row gpu lanes 4 phases 3 threads 128 team 32 per_block 4 narrow dims 1 {
   axis items
   axis reduced baked 40 lane team
   buffer f32

@@ -14,7 +14,7 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused: extent 513, grain 1, bytes 25691136, flops 12607488, buffers 0 2, dims 768 96 16384 73728
-nest column lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 4 {
+nest column gpu lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 4 {
   axis items chunk
   axis items size d0 lane
   axis reduced size d1 clipped d2 team
@@ -25,7 +25,7 @@ nest column lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 4 {
   store f32 b1[a0: d0, a1] %2, phase 1
 }
 // fused_total: extent 3, grain 1, bytes 526848, flops 131328, buffers 1 2, dims 768 171
-nest column lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 2 {
+nest column gpu lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 2 {
   axis items size d0 lane
   axis reduced size d1 team
   buffer bf16 out

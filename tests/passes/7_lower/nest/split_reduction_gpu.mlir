@@ -14,7 +14,7 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused: extent 49, grain 1, bytes 400196, flops 100352, buffers 0 2, dims 2048 100000
-nest row lanes 4 phases 1 threads 128 team 128 per_block 1 narrow dims 2 {
+nest row gpu lanes 4 phases 1 threads 128 team 128 per_block 1 narrow dims 2 {
   axis items chunk
   axis reduced size d0 lane clipped d1 team
   buffer f32
@@ -24,7 +24,7 @@ nest row lanes 4 phases 1 threads 128 team 128 per_block 1 narrow dims 2 {
   store f32 b1[a0] %2, phase 1
 }
 // fused_total: extent 1, grain 4, bytes 200, flops 49, buffers 1 2
-nest row lanes 1 phases 1 threads 128 team 32 per_block 4 narrow {
+nest row gpu lanes 1 phases 1 threads 128 team 32 per_block 4 narrow {
   axis reduced baked 49 lane team
   buffer f32 out
   buffer scratch out

@@ -29,7 +29,7 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused: extent 24, grain 1024, bytes 388, flops 96, buffers 0 1 4 5 6
-nest map lanes 4 threads 256 team 1 per_block 1024 narrow {
+nest map gpu lanes 4 threads 256 team 1 per_block 1024 narrow {
   axis items lane
   buffer f32
   buffer f32
@@ -47,7 +47,7 @@ nest map lanes 4 threads 256 team 1 per_block 1024 narrow {
   store f32 b4[a0] %8
 }
 // fused: extent 48, grain 1024, bytes 388, flops 48, buffers 0 1 4 5 6
-nest map lanes 4 strands 2 threads 256 team 1 per_block 1024 narrow {
+nest map gpu lanes 4 strands 2 threads 256 team 1 per_block 1024 narrow {
   axis items baked 24 lane
   buffer f32
   buffer f32
@@ -63,7 +63,7 @@ nest map lanes 4 strands 2 threads 256 team 1 per_block 1024 narrow {
   store f32 b4[a0] %6
 }
 // fused: extent 48, grain 256, bytes 288, flops 144, buffers 0 1 3 4, dims 16 8 -16 -8
-nest map lanes 1 strands 2 threads 256 team 1 per_block 256 narrow dims 4 {
+nest map gpu lanes 1 strands 2 threads 256 team 1 per_block 256 narrow dims 4 {
   axis items baked 24 lane
   buffer f32
   buffer f32

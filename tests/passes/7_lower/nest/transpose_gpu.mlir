@@ -15,7 +15,7 @@ module attributes {msc.target = "cuda"} {
 }
 // EXPECT
 // fused: extent 2, grain 1, bytes 7680, flops 960, buffers 0 1, dims 24 40
-nest transpose lanes 1 threads 256 team 1 per_block 1 narrow dims 2 {
+nest transpose gpu lanes 1 threads 256 team 1 per_block 1 narrow dims 2 {
   axis items size d0 across
   axis items baked 40 lane
   buffer f32
