@@ -182,12 +182,12 @@ void msc_op_erase(msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) unlink_use(&op->in[i]);
   if (op->body) drop_region_uses(op->body);
   msc_op_unlink(op);
+  op->block = NULL;
 }
 
-void msc_op_erase_forward(msc_op *op) {
-  for (msc_op *o = op->next; o; o = o->next)
-    if (o->forward == op) o->forward = NULL, o->letters = NULL;
-  msc_op_erase(op);
+void msc_forget_erased(msc_func *f) {
+  for (msc_op *op = f->body->first; op; op = op->next)
+    if (op->forward && !op->forward->block) op->forward = NULL, op->letters = NULL;
 }
 
 bool msc_infer(msc_op *op) {
@@ -305,9 +305,17 @@ msc_value *msc_build(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value 
 /* Bytes of one element of value v; floats are rounded to nearest even. */
 static size_t element(msc_dtype dtype, double v, unsigned char *out) {
   switch (dtype) {
-    case MSC_F32: { float f = (float)v; memcpy(out, &f, 4); break; }
+    case MSC_F32: {
+      float f = (float)v;
+      memcpy(out, &f, 4);
+      break;
+    }
     case MSC_F64: memcpy(out, &v, 8); break;
-    case MSC_F16: { _Float16 h = (_Float16)v; memcpy(out, &h, 2); break; }
+    case MSC_F16: {
+      _Float16 h = (_Float16)v;
+      memcpy(out, &h, 2);
+      break;
+    }
     case MSC_BF16: {
       float f = (float)v;
       uint32_t u;

@@ -125,9 +125,9 @@ void msc_append_return(msc_func *f, size_t num, msc_value *const *result, const 
 void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);
 void msc_op_unlink(msc_op *op);             /* out of its block, operands kept */
-void msc_op_erase(msc_op *op);              /* results must have no uses */
-/* Gradient ops behind op, which belong to it, forget it, and it is erased. Layouts must be decided. */
-void msc_op_erase_forward(msc_op *op);
+void msc_op_erase(msc_op *op);              /* results must have no uses; op is in no block then */
+/* Gradient ops of f that belong to erased ops forget them. Layouts must be decided. */
+void msc_forget_erased(msc_func *f);
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
 void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
 /* Lets all users of `old` use `new_value`. A new value of the same type that is recorded as part of no whole becomes

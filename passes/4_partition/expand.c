@@ -27,12 +27,6 @@ static bool expand_composite(msc_pass_ctx *pass, msc_op *op, const msc_layout *c
   return true;
 }
 
-/* Gradient ops of expanded ops keep no forward op: their layouts are decided. */
-static void clear_forward_ops(msc_func *f, const bool *is_gone) {
-  for (msc_op *op = f->body->first; op; op = op->next)
-    if (op->forward && is_gone[op->forward->id]) op->forward = NULL, op->letters = NULL;
-}
-
 /* Gives accumulate ops the layouts of their operands: an expansion may leave partial what the composite did not, and
  * it is finished once per step. An accumulate with `in_layout` keeps its own. */
 static void update_accumulate_layouts(msc_func *f) {
@@ -42,7 +36,6 @@ static void update_accumulate_layouts(msc_func *f) {
 }
 
 static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
-  bool *is_gone = msc_new_array(pass->scratch, bool, msc_number(f->body).num_ops);
   flash_memo flash = {0};
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
@@ -51,10 +44,9 @@ static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
     if (!msc_must_expand(op, in_layout)) continue;
     msc_op *before = op->prev;
     if (!flash_replace(pass, &flash, op, in_layout)) MSC_TRY(expand_composite(pass, op, in_layout));
-    is_gone[op->id] = true;
     next = before ? before->next : f->body->first; /* the expansion may contain composites */
   }
-  clear_forward_ops(f, is_gone);
+  msc_forget_erased(f);
   update_accumulate_layouts(f);
   return true;
 }

@@ -108,7 +108,7 @@ static bool scale_after(msc_pass_ctx *pass, msc_op *op, msc_op *mover) {
   msc_replace_uses(moved, &after->out[0]);
   msc_set_operand(after, in[0] != x, moved);
   msc_set_operand(mover, 0, x);
-  msc_op_erase_forward(op);
+  msc_op_erase(op);
   msc_stat(pass, "sums scaled when they are whole", 1);
   return true;
 }
@@ -131,8 +131,10 @@ static bool scale_moved(msc_pass_ctx *pass, msc_op *mover) {
 
 bool pass_scale_sums(msc_pass_ctx *pass, msc_module *m) {
   if (!msc_is_deterministic(m, pass->config)) return msc_not_asked_for(pass);
-  for (msc_func *f = m->first; f; f = f->next)
+  for (msc_func *f = m->first; f; f = f->next) {
     for (msc_op *op = f->body->first; op; op = op->next)
       if (only_moves(op) && is_part_of_sum(op->in[0].value)) MSC_TRY(scale_moved(pass, op));
+    msc_forget_erased(f);
+  }
   return true;
 }

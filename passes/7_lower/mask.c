@@ -160,8 +160,7 @@ static uint32_t uneven_dims(const msc_op *op, const msc_rule *rule, size_t i, bo
 
 /* Does the device hold only some rows of v (pass cached)? Then it has none of the padding. */
 static bool has_cache(const msc_value *v) {
-  const msc_attr_value *rows =
-      v->def ? NULL : msc_arg_attr(v->block->func, v->index, MSC_FACT(msc_cache_rows));
+  const msc_attr_value *rows = v->def ? NULL : msc_arg_attr(v->block->func, v->index, MSC_FACT(msc_cache_rows));
   return rows && rows->i > 0;
 }
 
@@ -240,7 +239,7 @@ static void split_loss(masking *m, msc_op *op) {
       msc_build_with(&b, mean ? OP_reduce_mean : OP_reduce_sum, 1, (msc_value *[]){&rows->out[0]}, 1, 1, &all);
   sum->out[0].type = t;
   msc_replace_uses(&op->out[0], &sum->out[0]);
-  msc_op_erase_forward(op);
+  msc_op_erase(op);
 }
 
 /* ---- the pass ---- */
@@ -269,6 +268,7 @@ static bool mask_func(msc_pass_ctx *pass, msc_func *f) {
     next = op->next;
     if (is_summed_loss(op) && has_uneven_operand(op)) split_loss(&m, op);
   }
+  msc_forget_erased(f);
   m.num_values = msc_number(f->body).num_values;
   m.by_value = msc_new_array(pass->scratch, masked *, m.num_values);
   for (msc_op *op = f->body->first, *next; op; op = next) {
