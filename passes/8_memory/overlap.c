@@ -33,8 +33,8 @@ typedef struct {
   msc_nester *nester;
   msc_cost cost;
   msc_depend deps;
-  uint32_t *piece_of;   /* by op id */
-  msc_op **op, **user;  /* by piece: its first op, and the op that takes its tiles or NULL */
+  uint32_t *piece_of;  /* by op id */
+  msc_op **op, **user; /* by piece: its first op, and the op that takes its tiles or NULL */
   msc_streams s;
 } overlapping;
 
@@ -306,7 +306,11 @@ static uint64_t largest_collective(const overlapping *z) {
  * saves no memory. */
 static uint64_t allowed_extra_bytes(const overlapping *z) {
   int64_t zero = z->pass->config ? msc_config_zero(z->pass->config) : 0;
-  if (zero >= 2) return (uint64_t)msc_config_int(z->pass->config, MSC_KEY_prefetch_depth) * largest_collective(z);
+  uint64_t depth, bytes;
+  if (zero >= 2) {
+    depth = (uint64_t)msc_config_int(z->pass->config, MSC_KEY_prefetch_depth);
+    return __builtin_mul_overflow(depth, largest_collective(z), &bytes) ? UINT64_MAX : bytes;
+  }
   return recomputes_ops(z) ? largest_collective(z) : UINT64_MAX;
 }
 

@@ -1,6 +1,7 @@
 /* check.c: a whole configuration in; do its keys fit each other, and can this version honour them. */
 #include <string.h>
 
+#include "passes/6_pipeline/schedule/schedule.h"
 #include "passes/config/rows.h"
 
 /* "device_num 8 (c.json:3)": a value with its origin, for messages. */
@@ -151,6 +152,18 @@ static bool check_parallel_optimizer(msc_config *config) {
                    key_with_value(config, MSC_KEY_parallel_mode));
   }
   return ok;
+}
+
+/* Refuses more chunks of a stage than the scheduler has. */
+static bool check_chunks(msc_config *config) {
+  int64_t chunks = msc_config_int(config, MSC_KEY_pipeline_chunks);
+  msc_schedule_kind kind = MSC_SCHEDULE_1F1B;
+  msc_schedule_of_name(msc_config_text(config, MSC_KEY_pipeline_scheduler), &kind);
+  return msc_config_int(config, MSC_KEY_pipeline_stages) == 1 || chunks <= msc_schedule_most_chunks(kind) ||
+         msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_pipeline_chunks),
+                   "%s is more than the %d of %s; interleaved has up to %d",
+                   key_with_value(config, MSC_KEY_pipeline_chunks), msc_schedule_most_chunks(kind),
+                   key_with_value(config, MSC_KEY_pipeline_scheduler), MSC_MAX_CHUNKS);
 }
 
 /* Checks the keys of offload: values on disk need offload_path, and some kinds are not supported yet. */
@@ -318,6 +331,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_input_shapes(config) && ok;
     ok = check_fusion_modes(config) && ok;
     ok = check_parallel_optimizer(config) && ok;
+    ok = check_chunks(config) && ok;
     ok = check_offload(config) && ok;
     ok = check_server(config) && ok;
     ok = check_elastic(config) && ok;

@@ -191,6 +191,10 @@ static const struct {
      "c.json:1:2: parallel_mode \"stand_alone\" (default) is for one device and contradicts device_num 8 (c.json:1); "
          "choose data_parallel, "
      "semi_auto_parallel or auto_parallel [110]\n"},
+    {"{\"pipeline_chunks\": 4294967297, \"pipeline_stages\": 2, \"device_num\": 2, \"parallel_mode\": "
+     "\"semi_auto_parallel\"}",
+     "c.json:1:2: pipeline_chunks 4294967297 (c.json:1) is more than the 1 of pipeline_scheduler \"1f1b\" (default); "
+     "interleaved has up to 256 [110]\n"},
     {"{\"pipeline_chunks\": 2, \"gradients_mean_of\": \"parameter\", \"loss_scale_config\": {\"init\": 2}}",
      "c.json:1:2: pipeline_chunks says nothing without pipeline_stages of 2 and more [110]\n"
      "c.json:1:24: gradients_mean_of says nothing without gradients_mean in semi_auto_parallel or auto_parallel [110]\n"

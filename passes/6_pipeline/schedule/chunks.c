@@ -1,14 +1,5 @@
-/* chunks.c: a kind of schedule in; which stage has which chunks, and whether backwards are split, out. */
+/* chunks.c: a kind of schedule in; which stage has which chunks out. */
 #include "passes/6_pipeline/schedule/order.h"
-
-bool msc_schedule_is_split(msc_schedule_kind kind) {
-  static const bool splits[] = {
-#define SCHEDULE(name, text, split, generator, order) split,
-#include "passes/6_pipeline/schedule/schedule.def"
-#undef SCHEDULE
-  };
-  return splits[kind];
-}
 
 static bool is_v_shaped(msc_schedule_kind kind, int chunks) { return kind == MSC_SCHEDULE_ZB_AUTO && chunks == 2; }
 

@@ -16,6 +16,8 @@ typedef struct {
 /* A row of schedule.def. */
 typedef struct {
   const char *name;
+  bool split;
+  int chunks; /* the most of a stage */
   bool (*generator)(msc_orders *b);
   const char *order;
 } msc_schedule_row;
@@ -27,7 +29,7 @@ void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk);
 /* Empties all lists. */
 void msc_order_clear(msc_orders *b);
 
-#define SCHEDULE(name, text, split, generator, order) bool generator(msc_orders *b);
+#define SCHEDULE(name, text, split, chunks, generator, order) bool generator(msc_orders *b);
 #include "passes/6_pipeline/schedule/schedule.def"
 #undef SCHEDULE
 

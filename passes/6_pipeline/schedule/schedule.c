@@ -12,10 +12,10 @@ static bool check_schedule_options(msc_context *ctx, const msc_loc *loc, const m
     return msc_error(ctx, MSC_E_CONFIG, loc, "a step has at least one micro-batch, not %d", o->micro_batches);
   if (o->chunks < 1 || o->chunks > MSC_MAX_CHUNKS)
     return msc_error(ctx, MSC_E_CONFIG, loc, "a stage has 1 to %d chunks, not %d", MSC_MAX_CHUNKS, o->chunks);
-  int most = o->kind == MSC_SCHEDULE_INTERLEAVED ? MSC_MAX_CHUNKS : o->kind == MSC_SCHEDULE_ZB_AUTO ? 2 : 1;
+  int most = msc_schedule_most_chunks(o->kind);
   if (o->chunks > most)
-    return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has any number",
-                     msc_schedule_rows[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
+    return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has up to %d",
+                     msc_schedule_rows[o->kind].name, most, most > 1 ? "s" : "", o->chunks, MSC_MAX_CHUNKS);
   int64_t entries = (int64_t)o->stages * o->chunks * MSC_NUM_WORKS;
   if (entries > MSC_MAX_ENTRIES / o->micro_batches)
     return msc_error(ctx, MSC_E_CONFIG, loc,

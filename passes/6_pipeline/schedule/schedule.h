@@ -16,7 +16,7 @@
 #include "ir/ir.h"
 
 typedef enum {
-#define SCHEDULE(name, text, split, generator, order) MSC_SCHEDULE_##name,
+#define SCHEDULE(name, text, split, chunks, generator, order) MSC_SCHEDULE_##name,
 #include "passes/6_pipeline/schedule/schedule.def"
 #undef SCHEDULE
   MSC_NUM_SCHEDULES
@@ -95,6 +95,7 @@ const char *msc_schedule_name(msc_schedule_kind kind);
 const char *msc_schedule_order(msc_schedule_kind kind); /* the order described in a few words */
 bool msc_schedule_of_name(const char *name, msc_schedule_kind *out_kind);
 bool msc_schedule_is_split(msc_schedule_kind kind);
+int msc_schedule_most_chunks(msc_schedule_kind kind);
 /* Sets the stage of every virtual stage: round robin; for zb-auto with two chunks down the stages and up again (V). */
 void msc_schedule_place(msc_schedule_kind kind, int stages, int chunks, int *out_place);
 int msc_virtual_stage(const msc_schedule *s, int stage, int chunk);
