@@ -242,18 +242,6 @@ typedef struct {
 static int num_sums(const product *p, const walk *w) { return w->height * p->vectors; }
 static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
-/* Hides from LLVM where a pointer or a number comes from. Otherwise it splits sums that the machine's addressing
- * computes for free, and spills the parts. */
-static LLVMValueRef hide(product *p, LLVMValueRef v) {
-  LLVMTypeRef type = LLVMTypeOf(v), fn = LLVMFunctionType(type, &type, 1, false);
-  LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
-  return LLVMBuildCall2(p->b, fn, nothing, &v, 1, "");
-}
-
-static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) {
-  return hide(p, at(p, pointer, elems));
-}
-
 /* sum + a b; for pairs, both terms are added. */
 static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
   LLVMValueRef arg[3] = {a, b, sum};

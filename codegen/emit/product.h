@@ -196,29 +196,54 @@ static inline LLVMValueRef finish_sum(product *p, const result *y, LLVMValueRef 
   return LLVMBuildSelect(p->b, LLVMBuildFCmp(p->b, LLVMRealOLT, v, y->floor, ""), y->floor, v, "");
 }
 
-/* Stores `height` rows of sums, of the columns of one panel. */
-static inline void store_sums(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
-                              LLVMValueRef *sum) {
-  LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
-  LLVMValueRef left = nsw_sub(p, y->columns, column);
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->span), ""), part, whole);
-  for (int masked = 0; masked < 2; masked++) {
-    LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
-    for (int v = 0; v < p->vectors; v++) {
-      LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes))) : NULL,
-                   here = nsw_add(p, column, i64(p, v * p->lanes));
-      for (int r = 0; r < height; r++) {
-        LLVMValueRef at_row = nsw_add(p, row, i64(p, r)), place = nsw_mul(p, here, y->has_bias);
-        place = at(p, y->bias, nsw_add(p, nsw_mul(p, at_row, y->step_bias), place));
-        LLVMValueRef bias = masked ? load_masked(p, place, mask) : load_vector(p, place),
-                     done_sum = finish_sum(p, y, sum[r * p->vectors + v], bias);
-        place = at(p, y->c, nsw_add(p, nsw_mul(p, at_row, y->step_c), here));
-        if (masked) store_masked(p, done_sum, place, mask);
-        else store_vector(p, done_sum, place);
-      }
-    }
-    LLVMBuildBr(p->b, done);
+/* Hides from LLVM where a pointer or a number comes from. Otherwise it splits sums that the machine's addressing
+ * computes for free, and spills the parts. */
+static inline LLVMValueRef hide(product *p, LLVMValueRef v) {
+  LLVMTypeRef type = LLVMTypeOf(v), fn = LLVMFunctionType(type, &type, 1, false);
+  LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
+  return LLVMBuildCall2(p->b, fn, nothing, &v, 1, "");
+}
+
+static inline LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) {
+  return hide(p, at(p, pointer, elems));
+}
+
+/* Stores `height` rows of sums, of the columns of one panel; mask: of each vector, or all NULL. Pointers go from row to
+ * row: LLVM keeps the address of each row on the stack otherwise. */
+static inline void store_rows(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
+                              const LLVMValueRef *mask, const LLVMValueRef *sum) {
+  enum { MOST = 4 * VECTORS };
+  LLVMValueRef bias[MOST], c = hide(p, at(p, y->c, nsw_add(p, nsw_mul(p, row, y->step_c), column)));
+  for (int v = 0; v < p->vectors; v++) {
+    LLVMValueRef place = nsw_mul(p, nsw_add(p, column, i64(p, v * p->lanes)), y->has_bias);
+    bias[v] = hide(p, at(p, y->bias, nsw_add(p, nsw_mul(p, row, y->step_bias), place)));
   }
+  for (int r = 0; r < height; r++) {
+    for (int v = 0; v < p->vectors; v++) {
+      LLVMValueRef to = at(p, c, i64(p, v * p->lanes)),
+                   add = mask[v] ? load_masked(p, bias[v], mask[v]) : load_vector(p, bias[v]),
+                   done_sum = finish_sum(p, y, sum[r * p->vectors + v], add);
+      if (mask[v]) store_masked(p, done_sum, to, mask[v]);
+      else store_vector(p, done_sum, to);
+      if (r + 1 < height) bias[v] = step_on(p, bias[v], y->step_bias);
+    }
+    if (r + 1 < height) c = step_on(p, c, y->step_c);
+  }
+}
+
+/* Stores `height` rows of sums, of the columns of one panel that the result has. */
+static inline void store_sums(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
+                              const LLVMValueRef *sum) {
+  LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
+  LLVMValueRef left = nsw_sub(p, y->columns, column), mask[4 * VECTORS] = {NULL};
+  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->span), ""), part, whole);
+  LLVMPositionBuilderAtEnd(p->b, whole);
+  store_rows(p, y, height, row, column, mask, sum);
+  LLVMBuildBr(p->b, done);
+  LLVMPositionBuilderAtEnd(p->b, part);
+  for (int v = 0; v < p->vectors; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
+  store_rows(p, y, height, row, column, mask, sum);
+  LLVMBuildBr(p->b, done);
   LLVMPositionBuilderAtEnd(p->b, done);
 }
 
