@@ -269,7 +269,7 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int
   if (!cg->llvm.has_fma) return false;
   msc_bf16_way way = bf16_way(cg, dtype, block);
   out->pack = product_kernel(cg, transpose_b ? kernels[way].pack_transposed : kernels[way].pack, dtype, 2, 3);
-  out->multiply = product_kernel(cg, kernels[way].multiply, dtype, 5, 9);
+  out->multiply = product_kernel(cg, kernels[way].multiply, dtype, 5, 10);
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
   if (way == MSC_BF16_BY_TILES) out->height = MSC_TILE_HEIGHT;
   out->pairs = way != MSC_BF16_BY_TERMS;

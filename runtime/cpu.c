@@ -96,6 +96,13 @@ static bool is_feature_offered(const char *name) {
   return false;
 }
 
+/* CPUs of AMD say how wide their units are; the others do not have the leaf, and store whole vectors. */
+bool mscrt_has_fast_stores(void) {
+  enum { LEAF_OF_WIDTHS = 0x8000001a, HAS_512_BITS = 1 << 3 };
+  uint32_t a, b, c, d;
+  return !__get_cpuid(LEAF_OF_WIDTHS, &a, &b, &c, &d) || a & HAS_512_BITS;
+}
+
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {
   char missing[256] = "", clean[40];
   size_t n = 0;

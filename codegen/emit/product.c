@@ -534,7 +534,8 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
 }
 
 /* Is a panel of b so near that groups of few rows can read it again and again? Or are the rows of a so far apart that
- * many of them do not stay in the nearest cache together: 4096 bytes have one place there, or so many columns? */
+ * many of them do not stay in the nearest cache together: 4096 bytes have one place there, or so many columns? Not
+ * where stores cost nothing, which low groups save. */
 static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
   enum { NEAR = 96 * 1024, PLACES = 4096, FEW_PANELS = 4 };
   LLVMValueRef turned = is_dim_set(p, 5), lies = is_dim_set(p, 8),
@@ -543,12 +544,14 @@ static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
   LLVMValueRef apart = LLVMBuildAnd(p->b, load_dim(p, 2), i64(p, PLACES / p->operand_bytes - 1), ""),
                meet = LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
   LLVMValueRef low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, turned, few, meet, ""), "");
+  lies = LLVMBuildOr(p->b, lies, is_dim_set(p, 9), "");
   return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
 }
 
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
  * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
- * often costs more. With 16 registers pairs halve the height of a group, which pays for the shortest blocks only. */
+ * often costs more, or stores cost nothing. With 16 registers pairs halve the height of a group, which pays for the
+ * shortest blocks only. */
 static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");

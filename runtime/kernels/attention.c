@@ -68,7 +68,7 @@ static void multiply(const item *t, const product *p) {
   void *buffers[5] = {p->a.at, p->b, p->c.at, t->turned, p->more ? p->c.at : NULL};
   t->r->multiply(
       buffers, 0, p->rows,
-      (int64_t[]){p->columns, p->terms, p->a.step, p->c.step, 1, p->turned, false, p->more ? p->c.step : 0, p->lies},
+      (int64_t[10]){p->columns, p->terms, p->a.step, p->c.step, 1, p->turned, false, p->more ? p->c.step : 0, p->lies},
       NULL);
 }
 

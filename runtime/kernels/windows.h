@@ -18,7 +18,7 @@ void mscrt_run_groups(const mscrt_record *r, void *const *buffers, int64_t unit,
 static inline void mscrt_multiply_rows(const mscrt_record *r, const float *a, int64_t step_a, float *b, float *c,
                                        int64_t step_c, int64_t rows, int64_t columns, int64_t terms, bool add) {
   void *buffers[5] = {(void *)(uintptr_t)a, b, c, NULL, add ? c : NULL};
-  int64_t dims[9] = {columns, terms, step_a, step_c, 1, false, false, add ? step_c : 0, 0};
+  int64_t dims[10] = {columns, terms, step_a, step_c, 1, false, false, add ? step_c : 0, 0};
   r->multiply(buffers, 0, rows, dims, NULL);
 }
 

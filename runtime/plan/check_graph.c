@@ -178,7 +178,7 @@ static mscrt_status *check_convolution_kernels(const mscrt_graph *g) {
 static mscrt_status *check_graph_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   if (g->kind == PLAN_GRAPH_KIND_BIASED_CONV) return mscrt_bad_plan("kind %d is not computed on a CPU", g->kind);
   g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
-  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 9))
+  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 10))
     return mscrt_bad_plan("its kernels do not take what a product gives");
   if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
     return mscrt_bad_plan("panels of %" PRId64 " columns", g->width);

@@ -172,7 +172,7 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
     return mscrt_bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
-  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 9))
+  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 10))
     return mscrt_bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))
@@ -293,10 +293,12 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
 }
 
 static mscrt_status *check_matmuls(mscrt_plan *p) {
+  bool fast_stores = mscrt_has_fast_stores();
   MSCRT_CHECK(mscrt_new_array(&p->matmul, p->num_matmuls));
   for (uint32_t i = 0; i < p->num_matmuls; i++) {
     mscrt_status *s = check_matmul(p, plan_plan_matmuls(p->root, i), &p->matmul[i]);
     if (s) return mscrt_within(s, "matmul %u", i);
+    p->matmul[i].fast_stores = fast_stores;
   }
   return NULL;
 }

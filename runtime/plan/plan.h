@@ -55,6 +55,7 @@ typedef struct {
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
   bool b_lies;                   /* b is read where it lies, never packed */
+  bool fast_stores;              /* mscrt_has_fast_stores */
   bool pairs;                    /* of bf16: an element of panels is two terms */
   int64_t shared_columns;        /* that are packed at once for all workers; 0: every worker packs those of its tile */
   uint64_t panel_bytes, room_bytes;
@@ -211,6 +212,8 @@ mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 
 /* cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all of them. */
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
+/* True if this CPU stores a vector of 64 bytes as fast as it adds two. */
+bool mscrt_has_fast_stores(void);
 
 /* code.c: maps machine code into pages of its own, never writable and executable at once. */
 mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code);

@@ -30,6 +30,7 @@ typedef struct {
   const product_form *form;
   const msc_product_kernels *kernels;
   sizes s;
+  bool fast_stores;
   msc_tensor a, b, bias, c;
 } product_case;
 
@@ -101,8 +102,16 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
     void *pack_buffers[2] = {(char *)p->b.data + j * operand_bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
     bool lies = !f->transpose_b && operand_bytes >= 4 && s->n % kernels->width == 0 && s->m % 2 == 0;
-    int64_t dims[9] = {columns,        s->k,    f->transpose_a ? s->m : s->k, s->n,           s->blocks,
-                       f->transpose_a, f->relu, adds_to_result(p) ? s->n : 0, lies ? s->n : 0};
+    int64_t dims[10] = {columns,
+                        s->k,
+                        f->transpose_a ? s->m : s->k,
+                        s->n,
+                        s->blocks,
+                        f->transpose_a,
+                        f->relu,
+                        adds_to_result(p) ? s->n : 0,
+                        lies ? s->n : 0,
+                        p->fast_stores};
     void *buffers[5] = {p->a.data, lies ? pack_buffers[0] : panels.data, (char *)p->c.data + j * bytes, room.data,
                         f->bias ? (char *)(adds_to_result(p) ? p->c.data : p->bias.data) + j * bytes : NULL};
     for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
@@ -111,11 +120,13 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
   fenced_free(&room);
 }
 
-static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s) {
+static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s,
+                       bool fast_stores) {
   fenced memory[4];
   product_case p = {.form = f,
                     .kernels = kernels,
                     .s = s,
+                    .fast_stores = fast_stores,
                     .a = operand(run, f->dtype, s.m * s.k, &memory[0]),
                     .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
   p.bias = operand(run, sum_dtype(f->dtype), adds_to_result(&p) ? s.m * s.n : s.n, &memory[2]),
@@ -162,7 +173,7 @@ static void check_products(int vector_bytes) {
   }
   kernels_finish(run);
   for (int i = 0; i < FORMS; i++)
-    for (int c = 0; c < SIZES; c++) check_size(run, &form[i], &kernels[i][c], s[i][c]);
+    for (int c = 0; c < 2 * SIZES; c++) check_size(run, &form[i], &kernels[i][c / 2], s[i][c / 2], c % 2);
   kernels_free(run);
 }
 

@@ -213,7 +213,7 @@ static plan_text conv_on_cpu(call_text *call, bool gradient) {
   call->buffers[gradient ? 2 : 1] = (plan_ref){W_AT, W, S, gradient, {0}};
   call->buffers[gradient ? 1 : 2] = (plan_ref){Y_AT, Y, S, !gradient, {0}};
   return (plan_text){.num_kernels = 2,
-                     .kernel = {{"pack", k_nothing, 2, 3, 0, 0}, {"multiply", k_nothing, 5, 9, 0, 0}},
+                     .kernel = {{"pack", k_nothing, 2, 3, 0, 0}, {"multiply", k_nothing, 5, 10, 0, 0}},
                      .num_graphs = 1,
                      .graph = {g},
                      .num_sections = 1,
@@ -321,7 +321,7 @@ static plan_text attention_on_cpu(call_text *call) {
                       .buffers = {IN(S, 0, QY), IN(S, QY, KV), IN(S, V_AT, KV), {Y_AT, QY, S, 1, {0}},
                                   {STATS_AT, TOTALS, S, 1, {0}}}};
   return (plan_text){.num_kernels = 2,
-                     .kernel = {{"pack", k_nothing, 2, 3, 0, 0}, {"multiply", k_nothing, 5, 9, 0, 0}},
+                     .kernel = {{"pack", k_nothing, 2, 3, 0, 0}, {"multiply", k_nothing, 5, 10, 0, 0}},
                      .num_graphs = 1,
                      .graph = {g},
                      .num_sections = 1,

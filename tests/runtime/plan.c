@@ -239,7 +239,7 @@ static void products_have_room(void **state) {
     int64_t units = msc_product_units(k, pairs);
     uint64_t bytes = (uint64_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(dtype));
     t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
-    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 9, 0, 0};
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 10, 0, 0};
     mscrt_matmul p = {.dtype = dtype,
                       .wide = dtype == MSCRT_BF16,
                       .batch = 1,
@@ -290,7 +290,7 @@ static void shared_columns_are_whole_tiles(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     plan_text t = everything();
     t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
-    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 9, 0, 0};
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 10, 0, 0};
     mscrt_matmul p = {.dtype = MSCRT_F32,
                       .batch = cases[i].batch,
                       .m = 6,
