@@ -11,6 +11,7 @@ import subprocess
 import time
 
 from expect import MSC, Expect, write
+from paced import Paced
 from small_models import two_products, write_samples
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
@@ -59,21 +60,10 @@ def children(pid):
         return list(map(int, file.read().split()))
 
 
-class Run:
-    """A run whose stdout goes to a file, so that ranks never wait for a reader."""
-
+class Run(Paced):
     def __init__(self, plan, steps, more=""):
-        self.plan, self.steps, self.said = plan, steps, ""
-        self.out = open(f"{plan}.out", "w+")
-        self.process = subprocess.Popen([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), *more.split()],
-                                        stdout=self.out, stderr=subprocess.PIPE, text=True)
-
-    def wait_for_step(self, num):
-        while self.process.poll() is None:
-            with open(f"{self.plan}.out", "rb") as file:
-                if file.read().count(b"\n") >= num:
-                    return
-            time.sleep(0.001)
+        self.plan, self.steps = plan, steps
+        super().__init__([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), *more.split()])
 
     def kill(self, *numbers, by=signal.SIGKILL):
         """Kills processes by their place among those that live, and waits until the others go on. The seconds."""
@@ -88,17 +78,13 @@ class Run:
         self.go_on()
 
     def go_on(self):
-        line = "?"
-        while line and " on at step " not in line:
-            line = self.process.stderr.readline()
-            self.said += line
+        before = self.said.count(" on at step ")
+        self.read_until(lambda: self.said.count(" on at step ") > before and self.said.endswith("\n"))
 
     def end(self):
-        self.said += self.process.stderr.read()
-        code = self.process.wait(60)
-        self.out.seek(0)
+        code = super().end()
         self.changes = [(int(a), int(b)) for a, b in re.findall(r"(\d+) ranks? goe?s? on at step (\d+)", self.said)]
-        return code, self.out.read()
+        return code, self.out
 
 
 def check(name, run, ranks, wanted):
@@ -120,56 +106,64 @@ STEPS = 3000
 slowest = 0.0
 for comm in ("local", "tcp"):
     run = Run("dp4", STEPS, f"--comm {comm}")
-    run.wait_for_step(20)
+    run.read_lines(20)
     slowest = max(slowest, run.kill(rng.randrange(4)))
-    run.wait_for_step(300)
+    run.read_lines(300)
     slowest = max(slowest, run.kill(0))  # of two ranks and one that waits
-    run.wait_for_step(500)
+    run.read_lines(500)
     slowest = max(slowest, run.kill(1))
-    run.wait_for_step(700)
+    run.read_lines(700)
     run.more()
     check(f"shrinks and grows, {comm}", run, 4, [2, 2, 1, 4])
 
 run = Run("dp6", STEPS)
-run.wait_for_step(20)
+run.read_lines(20)
 run.kill(0)
-run.wait_for_step(200)
+run.read_lines(200)
 run.kill(1, 2, 3)
-run.wait_for_step(400)
+run.read_lines(400)
 run.more()
-run.wait_for_step(500)
+run.read_lines(500)
 run.kill(5)
 check("six ranks", run, 6, [3, 2, 6, 3])
 
 for plan in ("pipe", "mesh"):
     for lost in range(4):
         run = Run(plan, 600)
-        run.wait_for_step(20)
+        run.read_lines(20)
         run.kill(lost)
-        run.wait_for_step(200)
+        run.read_lines(200)
         run.more()
         check(f"{plan}, rank {lost}", run, 4, [2, 4])
+
+# Who asks for more ranks until a run has ended does not end it.
+for i in range(5):
+    run = Run("dp4", 20)
+    run.read_lines(1)
+    while run.process.poll() is None:
+        run.process.send_signal(signal.SIGUSR2)
+    expect.check(f"asked to the end: {run.process.returncode}", run.end()[0] == 0)
 
 # Spares take places, and all the others go on as before.
 run = Run("dp4", STEPS, "--spares 2")
 for point in (20, 300):
-    run.wait_for_step(point)
+    run.read_lines(point)
     run.kill(2)
-run.wait_for_step(500)
+run.read_lines(500)
 run.kill(0)
 check("spares", run, 4, [4, 4, 2])
 run = Run("dp4", STEPS, "--replace 1")
-run.wait_for_step(20)
+run.read_lines(20)
 run.kill(1)
-run.wait_for_step(300)
+run.read_lines(300)
 run.kill(0)
 check("replaced, then fewer", run, 4, [4, 2])
 
 # Changes at random points, while others are under way.
 run = Run("dp4", 20000 if not SLOW else 200000)
-run.wait_for_step(1)
+run.read_lines(1)
 for i in range(12 if not SLOW else 300):
-    time.sleep(rng.random() * 0.2)
+    run.read_until(lambda: False, rng.random() * 0.2)
     if run.process.poll() is None and len(living := children(run.process.pid)) > 1 and rng.random() < 0.7:
         os.kill(rng.choice(living), signal.SIGKILL)
     elif run.process.poll() is None:
@@ -181,7 +175,7 @@ print(f"at random: {len(run.changes)} changes of the number of ranks; of a kill 
 
 # The optimizer's state of a rank is on it alone: all go back to the newest checkpoint.
 run = Run("zero", 1500, "--ckpt-dir kept --ckpt-every 7")
-run.wait_for_step(100)
+run.read_lines(100)
 run.kill(1)
 code, out = run.end()
 steps = [json.loads(line)["step"] for line in out.splitlines() if '"step"' in line]
@@ -194,13 +188,13 @@ check("the optimizer's state is cut", run, 2, [])
 
 # A rank that is stopped is ended.
 run = Run("dp4", STEPS, "--timeout 2")
-run.wait_for_step(20)
+run.read_lines(20)
 run.kill(1, by=signal.SIGSTOP)
 check("stopped", run, 4, [2])
 
 # SIGTERM ends all, spares too, after a checkpoint.
 run = Run("dp4", 1000000, "--ckpt-dir ended --spares 1")
-run.wait_for_step(20)
+run.read_lines(20)
 run.kill(3)
 run.kill(3)
 run.process.terminate()
@@ -209,7 +203,7 @@ expect.check(f"SIGTERM: {code} {run.said} {os.listdir('ended')}", code == 143 an
 
 # Nobody is left; what is refused.
 run = Run("dp4", 1000000)
-run.wait_for_step(20)
+run.read_lines(20)
 for pid in children(run.process.pid):
     os.kill(pid, signal.SIGKILL)
 code, out = run.end()

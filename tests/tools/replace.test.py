@@ -6,13 +6,14 @@ import fcntl
 import json
 import os
 import random
+import select
 import signal
 import socket
 import subprocess
-import threading
 import time
 
 from expect import MSC, Expect, write
+from paced import Paced
 from small_models import two_products, write_samples
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
@@ -65,31 +66,22 @@ def rest_of(run):
 
 def drill(plan, comm, steps, points, at_once=1, more=""):
     """Kills ranks of one run after each number of steps in `points`; the lines of stdout and stderr, exit code."""
-    run = subprocess.Popen([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), "--comm", comm, "--replace",
-                            str(len(points) * at_once), *more.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, said, slowest = [], "", 0.0
-    reader = threading.Thread(target=lambda: out.extend(run.stdout))  # a rank that cannot print does not train
-    reader.start()
+    run = Paced([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), "--comm", comm, "--replace",
+                 str(len(points) * at_once), *more.split()])
+    slowest = 0.0
     for point in sorted(points):
-        while len(out) < point and run.poll() is None:
-            time.sleep(0.0005)
-        if run.poll() is not None:
+        if not run.read_lines(point):
             break
-        while len(ranks := children(run.pid)) < at_once and run.poll() is None:  # those that replace others have begun
-            time.sleep(0.0005)
-        if run.poll() is not None:
-            break
-        begun = time.monotonic()
+        while len(ranks := children(run.process.pid)) < at_once and run.process.poll() is None:
+            time.sleep(0.0005)  # those that replace others have not begun
+        begun, met = time.monotonic(), run.said.count("replaced, ")
         for pid in rng.sample(ranks, at_once):
             os.kill(pid, signal.SIGKILL)
-        line = "?"
-        while line and "replaced, " not in line:  # they have met again
-            line = run.stderr.readline()
-            said += line
+        if not run.read_until(lambda: run.said.count("replaced, ") > met):
+            break
         slowest = max(slowest, time.monotonic() - begun)
-    said += run.stderr.read()
-    reader.join()
-    return "".join(out), said, run.wait(60), slowest
+    code = run.end()
+    return run.out, run.said, code, slowest
 
 
 def same(name, plan, comm, steps, points, at_once=1, more=""):
@@ -188,7 +180,8 @@ expect("compile free.mlir -o free.bin --set device_num=2 --set parallel_mode=sem
 run = subprocess.Popen([MSC, "run", "free.bin", *RUN.split(), "--steps", "300", "--replace", "1"], stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, text=True)
 fcntl.fcntl(run.stdout.fileno(), fcntl.F_SETPIPE_SZ, 4096)  # rank 0 cannot print on, as nobody reads
-time.sleep(0.5)
+select.select([run.stdout], [], [])
+time.sleep(0.5)  # until the other is ahead
 os.kill(children(run.pid)[0], signal.SIGKILL)
 out, err = rest_of(run)
 got = losses(out)
@@ -214,16 +207,12 @@ for lost in (0, 1):
     expect.check(f"at the end, rank {lost}: {os.listdir()}", not any(f.endswith(".part") for f in os.listdir()))
 
 # More ranks are lost than may be replaced.
-run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "1000000", "--replace", "1"], stdout=subprocess.DEVNULL,
-                       stderr=subprocess.PIPE, text=True)
-for number in range(2):
-    while number and "came from" not in run.stderr.readline():
-        pass
-    time.sleep(0.3)
-    os.kill(children(run.pid)[2], signal.SIGKILL)
-err = run.stderr.read()
-run.wait(60)
-expect.check(f"more are lost: {run.returncode} {err}", run.returncode == 3 and "was ended by signal 9" in err)
+run = Paced([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "1000000", "--replace", "1"])
+for lines in (20, 500):
+    run.read_lines(lines)
+    os.kill(children(run.process.pid)[2], signal.SIGKILL)
+code = run.end()
+expect.check(f"more are lost: {code} {run.said}", code == 3 and "came from" in run.said and "was ended by signal 9" in run.said)
 
 
 # A process with another plan takes no place; the right one does, and the others have waited.

@@ -475,6 +475,8 @@ static int run_launch(cli *c) {
   l.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   code = run_generations(&l);
   close(l.signals);
+  signal(SIGUSR1, SIG_IGN); /* who asked ranks for something that have ended since does not end this process */
+  signal(SIGUSR2, SIG_IGN);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return code;
 }

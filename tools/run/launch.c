@@ -65,6 +65,13 @@ static void set_of_signals(sigset_t *set) {
   for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) sigaddset(set, forwarded[i]);
 }
 
+/* Sets the mask back. Who asked ranks for something that have ended since does not end this process. */
+static void leave_signals(const sigset_t *before) {
+  signal(SIGUSR1, SIG_IGN);
+  signal(SIGUSR2, SIG_IGN);
+  sigprocmask(SIG_SETMASK, before, NULL);
+}
+
 static int be_rank(const launching *w, int rank, pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) return CLI_ENVIRONMENT;
@@ -283,6 +290,6 @@ int launch(cli *c, const launch_job *job) {
     close(w.pipe);
     if (code != 128 + SIGPIPE) put_messages(&w);
   }
-  sigprocmask(SIG_SETMASK, &before, NULL);
+  leave_signals(&before);
   return code;
 }
