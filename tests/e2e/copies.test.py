@@ -100,16 +100,16 @@ def check_bits():
 
 
 def check_time(copies, predicted_ms):
-    """On the timed device a step takes what was predicted, when nothing else runs here: the slow tier's."""
-    os.environ["MSC_TIME_SCALE"] = str(400 / predicted_ms)
-    best = 1e9
-    for _ in range(5):
+    """On the timed device a step takes what was predicted, when nothing else runs here: the slow tier's. Where something
+    does, it is a smaller part of longer steps."""
+    for wanted_ms in (400, 400, 800, 1600, 3200):
+        os.environ["MSC_TIME_SCALE"] = str(wanted_ms / predicted_ms)
         out = call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--device", "timed",
                    "--json")
-        best = min(best, *(json.loads(line)["ms"] for line in out.splitlines()[1:4]))
-        if best < 1.05 * 400:
+        best = min(json.loads(line)["ms"] for line in out.splitlines()[1:4])
+        if best < 1.05 * wanted_ms:
             return
-    sys.exit(f"{copies} copies: a step takes {best:.0f} ms, predicted are 400")
+    sys.exit(f"{copies} copies: a step takes {best:.0f} ms, predicted are {wanted_ms}")
 
 
 def check_hidden():

@@ -63,7 +63,7 @@ def model(batch):
 
 def call(what, *words):
     try:
-        return program.call(*words, timeout=60)
+        return program.call(*words)
     except SystemExit as failure:
         sys.exit(f"{what}: {failure}")
 
@@ -78,7 +78,7 @@ def compile_plan(what, m, **keys):
 
 def run_plan(what, ranks):
     out = call(what, MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5",
-               "--timeout", "20", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
+               "--timeout", "60", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
         return [json.loads(line)["loss"] for line in out.splitlines()[:STEPS]], file.read()
 
@@ -90,20 +90,21 @@ TIMED_SLOW = [("gpipe", 8, 1, 8), ("1f1b", 8, 1, 8), ("zb-h1", 4, 1, 8), ("zb-h2
 
 
 def check_times(kind, p, v, m):
-    """Steps that follow each other, the best of some runs, since others may have the cores."""
-    what, wanted_ms = f"{kind}, {p} stages, {v} chunks, {m} micro-batches, timed", 300
+    """Steps that follow each other, the best of some runs, since others may have the cores: of longer and longer steps, of
+    which what they disturb is a smaller part."""
+    what = f"{kind}, {p} stages, {v} chunks, {m} micro-batches, timed"
     compiled = compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p,
                             pipeline_chunks=v, pipeline_scheduler=kind)
-    os.environ["MSC_TIME_SCALE"] = str(wanted_ms / json.loads(compiled)["predicted_step_ms"])
-    best = 1e9
-    for _ in range(5):
+    for wanted_ms in (300, 300, 600, 1200, 2400):
+        os.environ["MSC_TIME_SCALE"] = str(wanted_ms / json.loads(compiled)["predicted_step_ms"])
         out = call(what, MSC, "run", "plan.bin", "-n", str(p), "--threads", "1", "--steps", "6", "--device", "timed",
                    "--json")
-        best = min(best, sum(json.loads(line)["ms"] for line in out.splitlines()[2:6]) / 4)
-        if best < 1.03 * wanted_ms:
+        took = sum(json.loads(line)["ms"] for line in out.splitlines()[2:6]) / 4
+        if took < 0.99 * wanted_ms:
             break
-    if not 0.99 * wanted_ms < best < 1.03 * wanted_ms:
-        sys.exit(f"{what}: a step takes {best:.0f} ms, predicted are {wanted_ms}")
+        if took < 1.03 * wanted_ms:
+            return
+    sys.exit(f"{what}: a step takes {took:.0f} ms, predicted are {wanted_ms}")
 
 
 def check_lost_rank(victim):
@@ -120,7 +121,7 @@ def check_lost_rank(victim):
         ranks = [int(pid) for pid in file.read().split()]
     os.kill(ranks[victim], signal.SIGKILL)
     try:
-        text = process.communicate(timeout=5)[1]
+        text = process.communicate(timeout=30)[1]
     except subprocess.TimeoutExpired:
         process.kill()
         sys.exit(f"{what}: the others go on waiting")

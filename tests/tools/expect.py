@@ -1,9 +1,12 @@
 """expect: runs $MSC in an empty folder and compares exit code, stdout and stderr, exactly.  A script makes one
 Expect, calls it once per case and ends with done(), which prints the count and fails if any case did."""
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored by what it starts in the background
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from program import need_package  # noqa: E402, F401
@@ -27,7 +30,7 @@ class Expect:
         that say what is wrong."""
         args = command.split() if isinstance(command, str) else command
         self.cases += 1
-        run = subprocess.run([MSC, *args], input=stdin, capture_output=True, timeout=60,
+        run = subprocess.run([MSC, *args], input=stdin, capture_output=True, timeout=300,
                              env={**os.environ, **(env or {})})
         name = "msc " + " ".join(args)
         if run.returncode != code:

@@ -138,24 +138,36 @@ expect("run net4.bin --device timed --trust-native", 1,
        "msc: error: MSC_TIME_SCALE: '0' is no positive number [E0114]\n", "", env={"MSC_TIME_SCALE": "0"})
 
 # What is predicted to be hidden is hidden: gradients travel beside the backward.  Others may have the cores: the best
-# step counts.
+# step counts, and what they disturb is less of longer steps.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "ffn.fbs"], check=True)
 ffn = {}
 for overlap in ("true", "false"):
     compiled = expect(
-        f"compile ffn.fbs --dim batch=32 -o ffn.bin --set device_num=4 --set parallel_mode=data_parallel --set "
+        f"compile ffn.fbs --dim batch=32 -o ffn-{overlap}.bin --set device_num=4 --set parallel_mode=data_parallel --set "
         f"overlap={overlap} --json",
         0, "")
-    said = json.loads(compiled.stdout)
+    ffn[overlap] = json.loads(compiled.stdout)
+predicted = ffn["false"]["predicted_step_ms"] - ffn["true"]["predicted_step_ms"]
+check(predicted > 0.2 * ffn["false"]["predicted_step_ms"] and
+      ffn["true"]["exposed_comm_ms"] < ffn["false"]["exposed_comm_ms"], f"predicted overlap {ffn}")
+
+
+def best_step_ms(overlap, scale):
+    """The shortest step when all times are `scale` times those predicted, divided by that."""
     steps = [
-        json.loads(line) for line in expect("run ffn.bin --device timed --steps 8 --json --trust-native", 0, "",
-                                            env={"MSC_TIME_SCALE": "25"}).stdout.decode().splitlines()
+        json.loads(line) for line in expect(f"run ffn-{overlap}.bin --device timed --steps 8 --json --trust-native", 0, "",
+                                            env={"MSC_TIME_SCALE": str(scale)}).stdout.decode().splitlines()
     ]
-    ffn[overlap] = said["predicted_step_ms"], said["exposed_comm_ms"], min(line["ms"] for line in steps[:-1]) / 25
-    check(abs(steps[-1]["predicted_step_ms"] - said["predicted_step_ms"]) < 1e-6, "the plan tells what was predicted")
-predicted, measured = (ffn["false"][i] - ffn["true"][i] for i in (0, 2))
-check(predicted > 0.2 * ffn["false"][0] and ffn["true"][1] < ffn["false"][1] and measured > 0.8 * predicted,
-      f"measured overlap {ffn}")
+    check(abs(steps[-1]["predicted_step_ms"] - ffn[overlap]["predicted_step_ms"]) < 1e-6, "the plan tells what was predicted")
+    return min(line["ms"] for line in steps[:-1]) / scale
+
+
+for scale in (25, 100, 400):
+    measured = {overlap: best_step_ms(overlap, scale) for overlap in ffn}
+    if measured["false"] - measured["true"] > 0.8 * predicted:
+        break
+else:
+    check(False, f"measured overlap {measured}, predicted {ffn}")
 
 # Weights: saved by four ranks, taken up by one.
 lines("net4.bin --steps 12 --save w.safetensors --in-order")
@@ -255,18 +267,27 @@ def alive(pids):
     return [pid for pid in pids if runs(pid)]
 
 
-def end(process, limit):
+def end(process):
+    """What it said; it ends long before its ranks would give up to wait for each other."""
     begin = time.monotonic()
     _, err = process.communicate(timeout=60)
-    check(SANITIZED or time.monotonic() - begin < limit, f"ended within {limit} s")
+    check(SANITIZED or time.monotonic() - begin < 20, "it ends soon")
     return err.decode()
+
+
+def check_none_is_left(pids, what):
+    """Processes without their parent end by themselves, as soon as they get a core."""
+    limit = time.monotonic() + 20
+    while alive(pids) and time.monotonic() < limit:
+        time.sleep(0.01)
+    check(not alive(pids), what)
 
 
 for victim in (3, 0):
     process, ranks = start(4)
     check(len(ranks) == 4, "the launcher is no rank")
     os.kill(ranks[victim], signal.SIGKILL)
-    text = end(process, 5)
+    text = end(process)
     check(process.returncode == 3, f"exit code 3, not {process.returncode}")
     check(f"rank {victim} (process {ranks[victim]}) was ended by signal 9 (Killed)" in text, text)
     check(
@@ -278,13 +299,12 @@ expect("explain E0125", 0, "", lambda text: ""
        if "a rank was lost" in text and "signal 9" in text else "the story of a lost rank")
 process, ranks = start(2)
 process.send_signal(signal.SIGTERM)
-text = end(process, 5)
+text = end(process)
 check(process.returncode == 143 and not alive(ranks), f"ended by SIGTERM: {process.returncode} {text}")
 process, ranks = start(2)
 process.kill()
-end(process, 5)
-time.sleep(0.5)
-check(not alive(ranks), "ranks end with their launcher")
+end(process)
+check_none_is_left(ranks, "ranks end with their launcher")
 
 # Output that does not arrive is a failure, with one rank and with several.
 for plan in ("net1.bin", "net4.bin"):
@@ -308,7 +328,7 @@ for files in (16, 14, 12, 10, 8):
     check(
         run.returncode == 3 and "E0117" in run.stderr and
         ("file descriptors" in run.stderr or "open files" in run.stderr), f"{files} files: {run.stderr}")
-    check("no such rank" not in run.stderr and run.stderr.count("\n") == 1 and time.monotonic() - begin < 4,
+    check("no such rank" not in run.stderr and run.stderr.count("\n") == 1 and time.monotonic() - begin < 20,
           f"{files} files: {run.stderr}")
 check(with_files(12, 1024).returncode == 0, "the soft limit of files is raised")
 expect.done()
