@@ -244,10 +244,10 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 /* How products of bf16 with blocks of this length are multiplied. Vectors of 16 or 32 bytes stand for older CPUs, so
  * with them as these do. */
 static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
-  enum { TILE_TERMS = 32 };
+  enum { LEAST_OF_TILES = 4 }; /* sums of two terms take longer to add than to make */
   msc_bf16_way most = cg->llvm.product_bytes == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
   if (dtype != MSC_BF16 || most == MSC_BF16_BY_TERMS || block % 2) return MSC_BF16_BY_TERMS;
-  return most == MSC_BF16_BY_TILES && block && block % TILE_TERMS == 0 ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
+  return most == MSC_BF16_BY_TILES && block >= LEAST_OF_TILES ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
 }
 
 static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype dtype, int num_buffers, int num_dims) {

@@ -1,15 +1,16 @@
 /* product_tiles.c: the kernel of a product of bf16 by AMX: rows of c from rows of a and columns of b, which are packed
  * in pairs of terms.  Two registers of 16 rows of a times two of 16 columns of b add to four registers of sums.
  *
- * A block of terms is a multiple of 32.  tdpbf16ps adds 32 of them to a sum: the first terms of the pairs by fma in
- * ascending order from zero, the second ones likewise, the two sums to each other, and that to the sum so far;
- * denormals are taken as zero, and zero is made of them.  Blocks are added as the tree of product.c.
+ * A block of terms is made of chunks of as many pairs, 16 at most (msc_product_chunk).  tdpbf16ps adds a chunk to a
+ * sum: the first terms of the pairs by fma in ascending order from zero, the second ones likewise, the two sums to each
+ * other, and that to the sum so far; denormals are taken as zero, and zero is made of them.  Blocks are added as the
+ * tree of product.c.
  *
  * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
 #include "codegen/emit/product.h"
 
 enum {
-  PAIRS = 16,                         /* in a row of a register */
+  PAIRS = MSC_TILE_PAIRS,             /* in a row of a register, at most; a row of sums has as many */
   A_TILE = 4,                         /* first register of rows of a; 0 to 3 have sums */
   B_TILE = 6,                         /* first register of columns of b */
   ROWS_AT_ONCE = 4,                   /* rows of sums that are added at once */
@@ -18,11 +19,11 @@ enum {
 
 typedef struct {
   result c;
-  LLVMValueRef a, row_a; /* the first row; elements from row to row */
-  LLVMValueRef b, k, blocks, block;
-  LLVMValueRef sums;   /* of blocks that wait */
-  LLVMValueRef shape;  /* of registers, in memory */
-  LLVMValueRef second; /* rows from the first register of rows to the second */
+  LLVMValueRef a, row_a;                   /* the first row; elements from row to row */
+  LLVMValueRef b, k, blocks, block, chunk; /* chunk: pairs in a row of a register */
+  LLVMValueRef sums;                       /* of blocks that wait */
+  LLVMValueRef shape;                      /* of registers, in memory */
+  LLVMValueRef second;                     /* rows from the first register of rows to the second */
 } tiling;
 
 static LLVMValueRef tile_number(product *p, int v) {
@@ -41,11 +42,13 @@ static void store_tile(product *p, int tile, LLVMValueRef place) {
   call_amx(p, "llvm.x86.tilestored64", 3, (LLVMValueRef[]){tile_number(p, tile), place, i64(p, 8 * PAIRS)});
 }
 
-/* Sets how many rows the registers of a and of sums have. */
+/* Sets how many rows the registers of a and of sums have, and the pairs of a chunk. */
 static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValueRef second) {
   enum { PALETTE = 0, COLUMNS = 4, ROWS = 12, NUM = 16, BYTES_OF_TWO = 4 * PAIRS << 16 | 4 * PAIRS };
   LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
-  LLVMValueRef word[NUM], of_b = LLVMConstInt(i32, MSC_TILE_ROWS << 16 | MSC_TILE_ROWS << 24, false);
+  LLVMValueRef word[NUM], chunk = LLVMBuildTrunc(p->b, t->chunk, i32, "");
+  LLVMValueRef of_b = LLVMBuildMul(p->b, chunk, LLVMConstInt(i32, 1 << 16 | 1 << 24, false), ""),
+               row_of_a = LLVMBuildMul(p->b, chunk, LLVMConstInt(i32, 4 << 16 | 4, false), "");
   for (int i = 0; i < NUM; i++)
     word[i] = LLVMConstInt(i32, i == PALETTE ? 1 : i >= COLUMNS && i < COLUMNS + 4 ? BYTES_OF_TWO : 0, false);
   LLVMValueRef shape = LLVMConstVector(word, NUM), one = LLVMBuildTrunc(p->b, first, i32, ""),
@@ -54,6 +57,7 @@ static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValue
   LLVMValueRef of_sums = LLVMBuildOr(p->b, LLVMBuildMul(p->b, one, twice, ""),
                                      LLVMBuildShl(p->b, LLVMBuildMul(p->b, other, twice, ""), high, ""), "");
   LLVMValueRef of_a = LLVMBuildOr(p->b, one, LLVMBuildShl(p->b, other, LLVMConstInt(i32, 8, false), ""), "");
+  shape = LLVMBuildInsertElement(p->b, shape, row_of_a, LLVMConstInt(i32, COLUMNS + A_TILE / 2, false), "");
   shape = LLVMBuildInsertElement(p->b, shape, of_sums, LLVMConstInt(i32, ROWS, false), "");
   shape =
       LLVMBuildInsertElement(p->b, shape, LLVMBuildOr(p->b, of_a, of_b, ""), LLVMConstInt(i32, ROWS + 1, false), "");
@@ -64,10 +68,11 @@ static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValue
 /* Sums the next block and stores the sums at `to`. */
 static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef to) {
   msc_ir_loop terms;
-  LLVMValueRef at_both[2] = {*a, *b}, step = nsw_mul(p, t->row_a, i64(p, 4)),
-               below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)), other = nsw_mul(p, t->second, t->row_a);
+  LLVMValueRef at_both[2] = {*a, *b}, chunks = LLVMBuildSDiv(p->b, t->block, t->chunk, ""),
+               step = nsw_mul(p, t->row_a, i64(p, 4)), below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)),
+               other = nsw_mul(p, t->second, t->row_a);
   for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){tile_number(p, i)});
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->block, PAIRS, 2, at_both);
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), chunks, 1, 2, at_both);
   for (int i = 0; i < 2; i++) load_tile(p, B_TILE + i, at(p, at_both[1], i64(p, i * PAIRS)), i64(p, 8 * PAIRS));
   for (int i = 0; i < 2; i++) {
     load_tile(p, A_TILE + i, i ? at(p, at_both[0], other) : at_both[0], step);
@@ -75,7 +80,8 @@ static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef
       call_amx(p, "llvm.x86.tdpbf16ps", 3,
                (LLVMValueRef[]){tile_number(p, 2 * i + j), tile_number(p, A_TILE + i), tile_number(p, B_TILE + j)});
   }
-  at_both[0] = at(p, at_both[0], i64(p, PAIRS)), at_both[1] = at(p, at_both[1], i64(p, 2 * PAIRS * PAIRS));
+  at_both[0] = at(p, at_both[0], t->chunk);
+  at_both[1] = at(p, at_both[1], nsw_mul(p, t->chunk, i64(p, 2 * PAIRS)));
   msc_ir_loop_close(&p->e, &terms, at_both);
   *a = at_both[0], *b = at_both[1];
   for (int i = 0; i < A_TILE; i++) {
@@ -159,17 +165,18 @@ static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueR
 static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef room, LLVMValueRef begin,
                       LLVMValueRef end) {
   msc_ir_loop terms, rows;
-  LLVMValueRef step = load_dim(p, 2);
+  LLVMValueRef step = load_dim(p, 2), last = nsw_sub(p, t->k, i64(p, 1));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->k, PAIRS, 0, NULL);
+  LLVMValueRef along = mask_below(p, nsw_sub(p, t->k, terms.index));
   msc_ir_loop_open(&p->e, &rows, begin, end, MSC_TILE_ROWS, 0, NULL);
   LLVMValueRef x[PAIRS], mask = mask_below(p, nsw_sub(p, end, rows.index)),
                          to = at(p, room, nsw_add(p, nsw_mul(p, nsw_sub(p, rows.index, begin), t->k), terms.index));
   for (int i = 0; i < PAIRS; i++) {
-    LLVMValueRef first = first_term(p, nsw_add(p, terms.index, i64(p, i)), step);
+    LLVMValueRef first = first_term(p, least(p, nsw_add(p, terms.index, i64(p, i)), last), step);
     x[i] = load_across(p, at_operand(p, a, nsw_add(p, first, rows.index)), step, mask);
   }
   msc_ir_turn(&p->e, PAIRS, x);
-  for (int i = 0; i < PAIRS; i++) store_vector(p, x[i], at(p, to, nsw_mul(p, t->k, i64(p, i))));
+  for (int i = 0; i < PAIRS; i++) store_masked(p, x[i], at(p, to, nsw_mul(p, t->k, i64(p, i))), along);
   msc_ir_loop_close(&p->e, &rows, NULL);
   msc_ir_loop_close(&p->e, &terms, NULL);
 }
@@ -187,6 +194,16 @@ static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef e
   t->a = LLVMBuildSelect(p->b, turned, at(p, room, nsw_mul(p, nsw_sub(p, i64(p, 0), begin), t->k)), given, "");
 }
 
+/* The largest divisor of a block that a row of a register can have. */
+static LLVMValueRef chunk_of(product *p, LLVMValueRef block) {
+  LLVMValueRef chunk = i64(p, 1);
+  for (int n = 2; n <= PAIRS; n++) {
+    LLVMValueRef left = LLVMBuildURem(p->b, block, i64(p, n), "");
+    chunk = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntEQ, left, i64(p, 0), ""), i64(p, n), chunk, "");
+  }
+  return chunk;
+}
+
 void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
   product p = product_of(l, MSC_BF16, true, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
@@ -197,6 +214,7 @@ void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
               .sums = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * SUMS / PAIRS),
               .shape = msc_ir_stack(&p.e, p.vector, 1)};
   t.block = LLVMBuildSDiv(p.b, t.k, t.blocks, "");
+  t.chunk = chunk_of(&p, t.block);
   place_rows(&p, &t, begin, end);
   multiply_parts(&p, &t, begin, end);
   call_amx(&p, "llvm.x86.tilerelease", 0, NULL);

@@ -42,10 +42,10 @@ static double add_pair(const product_case *p, const double *a, const double *b, 
   return fma_of(p->form->dtype, a[0], b[0], fma_of(p->form->dtype, a[1], b[1], sum));
 }
 
-/* 32 terms as AMX adds them. */
-static double add_tile(const product_case *p, const double *a, const double *b, double sum) {
+/* A chunk of terms as AMX adds them. */
+static double add_tile(const product_case *p, const double *a, const double *b, int64_t terms, double sum) {
   double part[2] = {0, 0};
-  for (int i = 0; i < 32; i++) part[i % 2] = fma_of(p->form->dtype, a[i], b[i], part[i % 2]);
+  for (int i = 0; i < terms; i++) part[i % 2] = fma_of(p->form->dtype, a[i], b[i], part[i % 2]);
   return sum_of(p->form->dtype, sum, sum_of(p->form->dtype, part[0], part[1]));
 }
 
@@ -55,7 +55,7 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
   double sum = 0;
   if (blocks > 1)
     return sum_of(f->dtype, term_sum(p, i, j, first, blocks / 2), term_sum(p, i, j, first + blocks / 2, blocks / 2));
-  int64_t together = p->kernels->height == MSC_TILE_HEIGHT ? 32 : p->kernels->pairs ? 2 : 1;
+  int64_t together = p->kernels->height == MSC_TILE_HEIGHT ? msc_product_chunk(block) : p->kernels->pairs ? 2 : 1;
   for (int64_t at = first * block; at < (first + 1) * block; at += together) {
     double a[32], b[32];
     for (int64_t l = 0; l < together; l++) {
@@ -63,9 +63,9 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
       a[l] = msc_tensor_get(&p->a, f->transpose_a ? k * p->s.m + i : i * p->s.k + k);
       b[l] = msc_tensor_get(&p->b, f->transpose_b ? j * p->s.k + k : k * p->s.n + j);
     }
-    sum = together == 32  ? add_tile(p, a, b, sum)
-          : together == 2 ? add_pair(p, a, b, sum)
-                          : fma_of(f->dtype, a[0], b[0], sum);
+    sum = p->kernels->height == MSC_TILE_HEIGHT ? add_tile(p, a, b, together, sum)
+          : together == 2                       ? add_pair(p, a, b, sum)
+                                                : fma_of(f->dtype, a[0], b[0], sum);
   }
   return sum;
 }
@@ -148,7 +148,8 @@ static const sizes chosen[] = {
     {1, 1, 1, 1},      {1, 1, 0, 1},       {6, 16, 8, 8},    {7, 17, 16, 4},    {32, 10, 64, 8}, {5, 16, 0, 1},
     {13, 97, 32, 8},   {31, 64, 98, 2},    {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8},  {37, 40, 1024, 32},
     {21, 33, 576, 16}, {35, 65, 140, 2},   {19, 32, 132, 4}, {1400, 24, 12, 4}, {1, 5, 32, 1},   {33, 70, 96, 1},
-    {65, 64, 256, 8},  {48, 31, 1024, 16}, {32, 64, 192, 2}, {12, 96, 64, 8},   {48, 32, 60, 4}, {34, 33, 512, 4}};
+    {65, 64, 256, 8},  {48, 31, 1024, 16}, {32, 64, 192, 2}, {12, 96, 64, 8},   {48, 32, 60, 4}, {34, 33, 512, 4},
+    {33, 34, 592, 8},  {20, 40, 384, 8},   {18, 35, 36, 1}};
 
 enum { RANDOM = 6, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 
