@@ -478,18 +478,18 @@ int64_t msc_layout_parts(const msc_layout *l, int dim) {
   return msc_group_size(l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
 }
 
-int64_t msc_sum_blocks(int64_t n, int64_t least) {
-  enum { FEW = 8, LONG = 32 };
+int64_t msc_sum_blocks(int64_t n, int64_t least, int64_t many) {
+  enum { FEW = 8 };
   int64_t blocks = 1;
   while (blocks < MSC_MAX_SUM_BLOCKS && n > 0 && n % (2 * blocks) == 0 && n / (2 * blocks) >= least &&
-         (blocks < FEW || n / (2 * blocks) >= LONG))
+         (blocks < FEW || n / (2 * blocks) >= many))
     blocks *= 2;
   return blocks;
 }
 
-int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts, int64_t least) {
-  int64_t blocks = msc_sum_blocks(n, least), part = (n + parts - 1) / parts;
-  return n % parts == 0 && blocks % parts == 0 ? blocks / parts : msc_sum_blocks(part, least);
+int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts, int64_t least, int64_t many) {
+  int64_t blocks = msc_sum_blocks(n, least, many), part = (n + parts - 1) / parts;
+  return n % parts == 0 && blocks % parts == 0 ? blocks / parts : msc_sum_blocks(part, least, many);
 }
 
 bool msc_layout_is_replicated(const msc_layout *l) { return num_digits(l) == 0; }

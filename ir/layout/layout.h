@@ -89,13 +89,13 @@ int64_t msc_mesh_size(const msc_mesh *mesh);
 int64_t msc_layout_parts(const msc_layout *l, int dim);
 
 /* Sums over a dimension of n elements are made in blocks: the largest power of two of them that divides n, 8 at most,
- * or 64 for a long one, and none shorter than `least`; each is summed by itself and they are added as a balanced tree,
- * ((0+1)+(2+3))+((4+5)+(6+7)).  Ranks that hold aligned groups of blocks have subtrees, and collectives add ranks as a
- * tree: so the sum has the same bits however the dimension is cut. */
+ * or up to 64 of `many` elements and more, and none shorter than `least`; each is summed by itself and they are added
+ * as a balanced tree, ((0+1)+(2+3))+((4+5)+(6+7)).  Ranks that hold aligned groups of blocks have subtrees, and
+ * collectives add ranks as a tree: so the sum has the same bits however the dimension is cut. */
 enum { MSC_MAX_SUM_BLOCKS = 64 };
-int64_t msc_sum_blocks(int64_t n, int64_t least);
+int64_t msc_sum_blocks(int64_t n, int64_t least, int64_t many);
 /* Blocks of the part that one of `parts` ranks holds; the part's own where it is no aligned group. */
-int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts, int64_t least);
+int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts, int64_t least, int64_t many);
 bool msc_layout_is_replicated(const msc_layout *l); /* no cut, no partial */
 /* Divides evenly everywhere? */
 bool msc_layout_fits(const msc_layout *l, const msc_type *t);

@@ -111,7 +111,7 @@ static bool set_place_from_layout(localizing *z, msc_op *op) {
 
 /* The number of blocks of a sum over these dimensions of x (msc_sum_blocks).  Blocks are aligned with the whole's only
  * if just the first dimension is cut, into equal parts. */
-static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned dims, int64_t least) {
+static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned dims, int64_t least, int64_t many) {
   const msc_type *t = global_of(z, x);
   int64_t whole = 1, part = 1, parts = 1, first = 0;
   for (int d = 0; d < t->rank; d++) {
@@ -121,13 +121,14 @@ static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned di
     if (!first++) parts = !t->layout || msc_dim_is_even(t->layout, t, d) ? cut : 0;
     else if (cut > 1) parts = 0;
   }
-  return parts && part * parts == whole ? msc_sum_blocks_of_part(whole, parts, least) : msc_sum_blocks(part, least);
+  return parts && part * parts == whole ? msc_sum_blocks_of_part(whole, parts, least, many)
+                                        : msc_sum_blocks(part, least, many);
 }
 
 /* Sets the number of blocks that an op sums in.  Many short rows are not cut into blocks of a few vectors: adding up
- * the blocks would take longer. */
+ * the blocks would take longer; so would more than eight blocks of few terms that AMX multiplies. */
 static void set_blocks(const localizing *z, msc_op *op) {
-  enum { LEAST_OF_ROW = 64 };
+  enum { LEAST_OF_ROW = 64, MANY = 32, MANY_OF_BF16 = 128 };
   unsigned dims = msc_summed_dims(op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
   if (!dims || !z->deterministic) return;
@@ -136,7 +137,8 @@ static void set_blocks(const localizing *z, msc_op *op) {
   } else if (!msc_is_float(x->type->dtype)) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
-  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
+  bool is_narrow = msc_form_of(op) == MSC_FORM_PRODUCT && x->type->dtype == MSC_BF16;
+  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1, is_narrow ? MANY_OF_BF16 : MANY)));
 }
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
