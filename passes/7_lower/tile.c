@@ -8,6 +8,8 @@
 
 enum {
   TILE_BYTES = 128 * 1024, /* of results, within the level-2 cache of every server core of the last ten years */
+  TILE_OF_BF16 = 4,        /* times as many rows, which are multiplied faster, for each reading of b */
+  ROWS_OF_BF16 = 32,       /* that AMX multiplies together */
   MIN_TILES = 4,           /* so that a few threads have work */
   /* Every tile reads all of b: from the level-2 cache at no cost, from the last one for so many rows, and from memory
    * for so many more.  Fewer would be computed faster than b is read. */
@@ -76,17 +78,33 @@ static bool reads_no_tied_argument(const msc_op *gemm) {
   return true;
 }
 
-static int64_t tile_rows(const msc_type *t) {
-  int64_t rows = t->dim[0], row_bytes = t->dim[1] * msc_dtype_bytes(t->dtype);
-  int64_t fit = row_bytes ? TILE_BYTES / row_bytes : 0, even = (rows + MIN_TILES - 1) / MIN_TILES;
+/* Rows of a matrix of the result. Where only a has leading dimensions, they are more rows. */
+static int64_t matrix_rows(const msc_op *gemm) {
+  const msc_type *t = gemm->out[0].type;
+  int64_t rows = t->dim[t->rank - 2];
+  if (gemm->in[1].value->type->rank > 2 || msc_op_bool(gemm, "transpose_a")) return rows;
+  for (int d = 0; d + 2 < t->rank; d++) rows *= t->dim[d];
+  return rows;
+}
+
+static bool is_bf16(const msc_op *gemm) { return gemm->in[0].value->type->dtype == MSC_BF16; }
+
+static int64_t tile_rows(const msc_op *gemm) {
+  const msc_type *t = gemm->out[0].type;
+  int64_t rows = matrix_rows(gemm), row_bytes = t->dim[t->rank - 1] * msc_dtype_bytes(t->dtype),
+          most = is_bf16(gemm) ? TILE_OF_BF16 * TILE_BYTES : TILE_BYTES;
+  int64_t matrices = rows && row_bytes ? msc_type_elems(t) / t->dim[t->rank - 1] / rows : 1,
+          parts = matrices < MIN_TILES ? MIN_TILES : 1;
+  int64_t fit = row_bytes ? most / row_bytes : 0, even = (rows + parts - 1) / parts;
   int64_t tile = fit < even ? fit : even;
+  if (is_bf16(gemm) && tile >= ROWS_OF_BF16) return tile / ROWS_OF_BF16 * ROWS_OF_BF16;
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
 
 /* True if tiles of so many rows compute for longer than it takes to read b for each. */
 static bool is_worth_reading_b(const msc_op *gemm, int64_t rows) {
-  int64_t bytes = msc_type_bytes(gemm->in[1].value->type);
-  return rows >= (bytes > FAR_BYTES ? FAR_ROWS : bytes > NEAR_BYTES ? NEAR_ROWS : 1);
+  int64_t bytes = msc_type_bytes(gemm->in[1].value->type), times = is_bf16(gemm) ? TILE_OF_BF16 : 1;
+  return rows >= (bytes > FAR_BYTES ? times * FAR_ROWS : bytes > NEAR_BYTES ? times * NEAR_ROWS : 1);
 }
 
 /* True if another product's tiles go to this user already: a kernel takes one tile. */
@@ -96,9 +114,10 @@ static bool takes_another_tile(const msc_op *user) {
 
 static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
-  if (t->rank != 2 || !msc_has_one_use(&gemm->out[0])) return false;
+  /* matrices of a batch of f32 are multiplied in tiles of the best size for that */
+  if (t->rank < 2 || (t->rank > 2 && !is_bf16(gemm)) || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  int64_t rows = tile_rows(t);
+  int64_t rows = tile_rows(gemm);
   if (user->block != gemm->block || takes_another_tile(user) || !is_worth_reading_b(gemm, rows) ||
       !reads_same_elements(pass->scratch, user, &gemm->out[0]) || !is_single_map(nester, user) ||
       !reads_no_tied_argument(gemm))
