@@ -126,9 +126,10 @@ static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned di
 }
 
 /* Sets the number of blocks that an op sums in.  Many short rows are not cut into blocks of a few vectors: adding up
- * the blocks would take longer; so would more than eight blocks of few terms that AMX multiplies. */
+ * the blocks would take longer; so would more than eight blocks of few terms that AMX multiplies, or
+ * short blocks in matrices of a batch, whose sums are over no part of the batch. */
 static void set_blocks(const localizing *z, msc_op *op) {
-  enum { LEAST_OF_ROW = 64, MANY = 32, MANY_OF_BF16 = 128 };
+  enum { LEAST_OF_ROW = 64, MANY = 32, MANY_OF_BF16 = 128, LEAST_OF_BF16 = 32 };
   unsigned dims = msc_summed_dims(op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
   if (!dims || !z->deterministic) return;
@@ -137,8 +138,10 @@ static void set_blocks(const localizing *z, msc_op *op) {
   } else if (!msc_is_float(x->type->dtype)) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
-  bool is_narrow = msc_form_of(op) == MSC_FORM_PRODUCT && x->type->dtype == MSC_BF16;
-  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1, is_narrow ? MANY_OF_BF16 : MANY)));
+  bool is_narrow = msc_form_of(op) == MSC_FORM_PRODUCT && x->type->dtype == MSC_BF16,
+       in_batch = is_narrow && op->in[1].value->type->rank > 2 && op->out[0].type->rank > 2;
+  int64_t least = rows ? LEAST_OF_ROW : in_batch ? LEAST_OF_BF16 : 1;
+  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, least, is_narrow ? MANY_OF_BF16 : MANY)));
 }
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
