@@ -127,6 +127,12 @@ mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version) {
     return mscrt_fail(MSCRT_ENVIRONMENT, "%s does not say its version", nccl.names[0]);
   MSCRT_CHECK(check_version(FROM, mscrt_nccl_version(*out_version, text), *out_version >= NCCL_LEAST, "2.18.1"));
   MSCRT_NCCL_FUNCTIONS(FIND, FIND)
+  if (*out_version >= NCCL_REGISTERS) {
+    MSCRT_NCCL_REGISTERING(FIND, FIND)
+  }
+  if (*out_version >= NCCL_HAS_WINDOWS) {
+    MSCRT_NCCL_WINDOWS(FIND, FIND)
+  }
   FIND(ncclGetErrorString, )
   FIND(ncclGetLastError, )
 #undef FROM

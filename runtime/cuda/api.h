@@ -22,6 +22,7 @@ typedef struct lt_product_struct *lt_product;
 typedef struct lt_layout_struct *lt_layout;
 typedef struct lt_preference_struct *lt_preference;
 typedef struct ncclComm *nccl_comm;
+typedef struct ncclWindow_vidmem *nccl_window;
 
 /* Values of their enumerations: X(name, value) */
 #define MSCRT_CUDA_VALUES(X)                                                                                           \
@@ -76,10 +77,11 @@ typedef struct ncclComm *nccl_comm;
   X(ncclRemoteError, 6) X(ncclInProgress, 7) X(ncclInt8, 0) X(ncclUint8, 1) X(ncclInt32, 2) X(ncclUint32, 3)    \
       X(ncclInt64, 4) X(ncclUint64, 5) X(ncclFloat16, 6) X(ncclFloat32, 7) X(ncclFloat64, 8) X(ncclBfloat16, 9) \
           X(ncclSum, 0) X(ncclProd, 1) X(ncclMax, 2) X(ncclMin, 3)
+#define MSCRT_NCCL_WINDOW_VALUES(X) X(NCCL_WIN_COLL_SYMMETRIC, 1)
 
 enum {
 #define X(name, value) MSCRT_##name = value,
-  MSCRT_CUDA_VALUES(X) MSCRT_CUDA_ATTRIBUTES(X) MSCRT_CUBLAS_VALUES(X) MSCRT_NCCL_VALUES(X)
+  MSCRT_CUDA_VALUES(X) MSCRT_CUDA_ATTRIBUTES(X) MSCRT_CUBLAS_VALUES(X) MSCRT_NCCL_VALUES(X) MSCRT_NCCL_WINDOW_VALUES(X)
 #undef X
 };
 
@@ -118,7 +120,9 @@ typedef struct {
   int split_share;
 } nccl_config;
 #define NCCL_UNDEFINED_INT INT32_MIN
-#define NCCL_LEAST 21801 /* 2.18.1 */
+#define NCCL_LEAST       21801 /* 2.18.1 */
+#define NCCL_REGISTERS   21901
+#define NCCL_HAS_WINDOWS 22703
 #define NCCL_CONFIG                                                                                                   \
   {                                                                                                                   \
     sizeof(nccl_config), 0xcafebeef, NCCL_LEAST, 0, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NULL, \
@@ -215,6 +219,15 @@ typedef struct {
   X(ncclReduceScatter, (const void *src, void *dst, size_t num, unsigned type, unsigned op, nccl_comm c, cu_stream s)) \
   X(ncclSend, (const void *src, size_t num, unsigned type, int peer, nccl_comm c, cu_stream s))                        \
   X(ncclRecv, (void *dst, size_t num, unsigned type, int peer, nccl_comm c, cu_stream s))
+/* Since 2.19 and 2.27; NULL in the tables of older ones. */
+#define MSCRT_NCCL_REGISTERING(X, S)                                                 \
+  X(ncclMemAlloc, (void **out_memory, size_t bytes))                                 \
+  X(ncclMemFree, (void *memory))                                                     \
+  X(ncclCommRegister, (nccl_comm c, void *memory, size_t bytes, void **out_handle))  \
+  X(ncclCommDeregister, (nccl_comm c, void *handle))
+#define MSCRT_NCCL_WINDOWS(X, S)                                                                              \
+  S(ncclCommWindowRegister, (nccl_comm c, void *memory, size_t bytes, nccl_window *out_window, int flags))    \
+  S(ncclCommWindowDeregister, (nccl_comm c, nccl_window window))
 
 #define FIELD(name, parameters) unsigned(*name) parameters;
 typedef struct {
@@ -229,6 +242,8 @@ typedef struct {
 typedef struct {
   void *handle;
   MSCRT_NCCL_FUNCTIONS(FIELD, FIELD)
+  MSCRT_NCCL_REGISTERING(FIELD, FIELD)
+  MSCRT_NCCL_WINDOWS(FIELD, FIELD)
   const char *(*ncclGetErrorString)(nccl_result r);
   const char *(*ncclGetLastError)(nccl_comm c);
 } mscrt_nccl_api;

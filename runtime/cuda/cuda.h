@@ -36,6 +36,7 @@ typedef struct mscrt_cuda {
   cu_function *kernel; /* by number in the plan */
   /* One allocation: the arena without its mailboxes, constants, flags, workspace. */
   cu_address memory;
+  unsigned (*free_memory)(void *memory); /* NCCL's, which has allocated it; NULL: the driver has */
   uint64_t memory_bytes;
   cu_address flags, workspace;
   uint64_t workspace_bytes;

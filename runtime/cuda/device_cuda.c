@@ -175,7 +175,8 @@ static mscrt_status *allocate_memory(mscrt_context *c) {
       values + constants + flags + mscrt_cuda_align(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
   MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
   if (g->memory_bytes > free_bytes) return report_too_little_memory(c, free_bytes, all);
-  cu_result r = g->cu.cuMemAlloc_v2(&g->memory, g->memory_bytes);
+  cu_result r = 0;
+  if (!mscrt_links_allocate(c, g->memory_bytes)) r = g->cu.cuMemAlloc_v2(&g->memory, g->memory_bytes);
   if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY && !g->cu.cuMemGetInfo_v2(&free_bytes, &all))
     return report_too_little_memory(c, free_bytes, all);
   if (r) return mscrt_cuda_failure(&g->cu, r, "cuMemAlloc");
@@ -183,8 +184,9 @@ static mscrt_status *allocate_memory(mscrt_context *c) {
   c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
   g->flags = g->memory + values + constants;
   g->workspace = g->flags + flags;
-  if (g->links) mscrt_links_place(g->links, g->workspace + mscrt_cuda_align(g->workspace_bytes));
-  return NULL;
+  if (!g->links) return NULL;
+  mscrt_links_place(g->links, g->workspace + mscrt_cuda_align(g->workspace_bytes));
+  return mscrt_links_register(c);
 }
 
 /* Pins the memory of inputs, so that their copies run asynchronously.  If the system refuses, copies are slower. */
@@ -374,7 +376,8 @@ static void free_resources(mscrt_context *c) {
   mscrt_dnn_close(c);
   if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
   if (g->results) g->cu.cuMemFreeHost(g->results);
-  if (g->memory) g->cu.cuMemFree_v2(g->memory);
+  if (g->memory && g->free_memory) g->free_memory((void *)(uintptr_t)g->memory);
+  else if (g->memory) g->cu.cuMemFree_v2(g->memory);
   if (g->module) g->cu.cuModuleUnload(g->module);
   if (g->uploaded) g->cu.cuEventDestroy_v2(g->uploaded);
   if (g->upload) g->cu.cuStreamDestroy_v2(g->upload);

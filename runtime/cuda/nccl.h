@@ -33,6 +33,8 @@ struct mscrt_links {
   cu_address numbers; /* the numbers 0, 1, 2, ... that it copies */
   uint32_t *begun;
   bool aborted;
+  void **registered;    /* NCCL's handles of the rank's memory, by communicator, those of channels last; NULL: none */
+  bool symmetric, told; /* symmetric: handles of comm are windows; told: that registering failed */
 };
 
 /* ---- cuda/progress.c ---- */
@@ -59,6 +61,14 @@ void mscrt_links_place(mscrt_links *l, cu_address at);
 /* Must be called after the calls are built. */
 mscrt_status *mscrt_links_ready(mscrt_context *c);
 void mscrt_links_close(mscrt_context *c);
+
+/* ---- cuda/nccl_memory.c ---- */
+
+/* Allocates the rank's memory so that NCCL can register it; false: NCCL is too old, or has none. */
+bool mscrt_links_allocate(mscrt_context *c, uint64_t bytes);
+/* Registers memory so allocated with the communicators, once it is placed. All ranks must call this. */
+mscrt_status *mscrt_links_register(mscrt_context *c);
+void mscrt_links_unregister(mscrt_context *c);
 
 /* ---- cuda/nccl_collective.c ---- */
 

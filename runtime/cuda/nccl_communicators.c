@@ -195,6 +195,7 @@ void mscrt_links_close(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   if (!l) return;
+  mscrt_links_unregister(c);
   for (uint32_t i = 0; l->channel && i < l->num_channels; i++) close_channel(c, &l->channel[i]);
   for (uint32_t i = l->num_comms; l->comm && i-- > 0;) free_comm(c, l->comm[i]);
   for (uint32_t i = 0; i < l->num_ran; i++) cu->cuEventDestroy_v2(l->ran[i]);

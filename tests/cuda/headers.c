@@ -68,7 +68,14 @@ _Static_assert(sizeof((const char *(*[])(cudnnStatus_t)){cudnnGetErrorString}) >
 
 #ifdef HAS_NCCL
 MSCRT_NCCL_VALUES(VALUE)
+#if NCCL_VERSION_CODE >= NCCL_HAS_WINDOWS
+MSCRT_NCCL_WINDOW_VALUES(VALUE)
+#endif
 MSCRT_NCCL_FUNCTIONS(SAME, EXISTS)
+#if NCCL_VERSION_CODE >= NCCL_HAS_WINDOWS
+MSCRT_NCCL_REGISTERING(SAME, EXISTS)
+MSCRT_NCCL_WINDOWS(SAME, EXISTS)
+#endif
 _Static_assert(sizeof((const char *(*[])(ncclResult_t)){ncclGetErrorString}) > 0, "text");
 _Static_assert(sizeof((const char *(*[])(ncclComm_t)){ncclGetLastError}) > 0, "text");
 SIZE(ncclUniqueId, nccl_id);

@@ -467,6 +467,37 @@ static void replays_are_one_launch(void **state) {
   unlink(path);
 }
 
+/* ---- memory that NCCL knows ---- */
+
+/* The stand-in compares where the ranks read and write, when it has windows, and counts what must be given back. */
+static void memory_is_registered(void **state) {
+  static const struct {
+    const char *setting;
+    int pieces, ranges, windows; /* calls of two ranks */
+  } runs[] = {{"MSC_STANDIN_NCCL=22809", 2, 0, 2},
+              {"MSC_STANDIN_NCCL=21903", 2, 2, 0},
+              {"MSC_STANDIN_NCCL=21801", 0, 0, 0},
+              {"MSC_STANDIN_FAIL=ncclMemAlloc:1:1", 2, 0, 0}};
+  char path[] = "/tmp/msc-cuda-XXXXXX", log[64];
+  (void)state;
+  close(mkstemp(path));
+  snprintf(log, sizeof log, "MSC_STANDIN_LOG=%s", path);
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    job j;
+    assert_int_equal(truncate(path, 0), 0);
+    run_with(&j, &meeting_plan, 2, meet, WITH(log, "MSC_STANDIN_GPUS=2", runs[i].setting));
+    expect_small(&j);
+    assert_int_equal(count_calls(path, "ncclMemAlloc"), runs[i].pieces);
+    assert_int_equal(count_calls(path, "ncclCommRegister"), runs[i].ranges);
+    assert_int_equal(count_calls(path, "ncclCommWindowRegister"), runs[i].windows);
+  }
+  job refused; /* exchanges then copy */
+  run_with(&refused, &meeting_plan, 2, meet,
+           WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_NCCL=21903", "MSC_STANDIN_FAIL=ncclCommRegister:1:3"));
+  expect_small(&refused);
+  unlink(path);
+}
+
 /* ---- the stand-in itself ---- */
 
 static const call_text diverging[] = {
@@ -500,6 +531,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(all_types_are_reduced),
     cmocka_unit_test(every_call_may_fail),
     cmocka_unit_test(replays_are_one_launch),
+    cmocka_unit_test(memory_is_registered),
     cmocka_unit_test(broken_kernels_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

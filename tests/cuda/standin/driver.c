@@ -39,11 +39,12 @@ uint64_t standin_random(void) {
   return state >> 11;
 }
 
-static struct { const char *kind; int num; } kept[16];
+static struct { const char *kind; int num; } kept[33]; /* the last has no kind */
 
 void standin_count(const char *kind, int by) {
   int i = 0;
   while (kept[i].kind && strcmp(kept[i].kind, kind)) i++;
+  if (i + 1 == sizeof kept / sizeof *kept) standin_broken("no room to count %s", kind);
   kept[i].kind = kind;
   kept[i].num += by;
 }
@@ -244,10 +245,7 @@ static void drop_piece(const void *at, bool pinned) {
 }
 
 /* All bits set: what is read before it was written is no number. */
-API unsigned cuMemAlloc_v2(cu_address *out, size_t bytes) {
-  standin_forbid_in_capture(__func__);
-  unsigned failed = standin_call(__func__);
-  if (failed) return failed;
+unsigned standin_allocate(cu_address *out, size_t bytes) {
   size_t room = (bytes + 255) / 256 * 256, mapped = (room + GUARD - 1) / GUARD * GUARD + 2 * GUARD;
   if (!bytes || used_bytes + bytes > all_bytes()) return bytes ? MSCRT_CUDA_ERROR_OUT_OF_MEMORY : 1;
   uint8_t *base = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -261,13 +259,23 @@ API unsigned cuMemAlloc_v2(cu_address *out, size_t bytes) {
   return 0;
 }
 
-API unsigned cuMemFree_v2(cu_address at) {
+API unsigned cuMemAlloc_v2(cu_address *out, size_t bytes) {
   standin_forbid_in_capture(__func__);
+  unsigned failed = standin_call(__func__);
+  return failed ? failed : standin_allocate(out, bytes);
+}
+
+void standin_free(cu_address at) {
   standin_wait_all();
   piece *p = holder((void *)(uintptr_t)at, 1, false);
   if (p) used_bytes -= p->bytes;
   drop_piece((void *)(uintptr_t)at, false);
   standin_count("pieces of GPU memory", -1);
+}
+
+API unsigned cuMemFree_v2(cu_address at) {
+  standin_forbid_in_capture(__func__);
+  standin_free(at);
   return standin_call(__func__);
 }
 

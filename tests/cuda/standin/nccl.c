@@ -17,13 +17,18 @@ struct ncclComm {
   uint64_t collectives, sent[MAX_RANKS], received[MAX_RANKS];
   int busy;                      /* so often is the answer "in progress" */
   bool finalized, aborted;
+  const char *window;            /* symmetric memory; NULL: none is registered */
+  size_t window_bytes;
+  int registered;                /* ranges that must be given back */
+  bool gathers;                  /* not all members of the window have come */
   struct ncclComm *world;
 };
 
 typedef enum { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, SEND, RECEIVE } kind;
 
-/* What a rank asks for; the first part of its file, where peers compare it. */
-typedef struct { uint32_t kind, type, op, ranks; uint64_t num; } request;
+/* What a rank asks for; the first part of its file, where peers compare it.  src, dst: where others read it and
+ * write to it, as offsets into a window, which all members must have alike; 0: in none. */
+typedef struct { uint32_t kind, type, op, ranks; uint64_t num, src, dst; } request;
 
 typedef struct {
   nccl_comm comm;
@@ -115,7 +120,7 @@ API unsigned ncclCommInitRankConfig(nccl_comm *out, int ranks, nccl_id id, int r
 
 static void check_idle(const struct ncclComm *c, const char *what) {
   if (c->aborted || c->finalized) standin_broken("%s after the communicator's end", what);
-  if (c->busy) standin_broken("%s before the call before is complete", what);
+  if (c->busy || c->gathers) standin_broken("%s before the call before is complete", what);
 }
 
 /* Waits for all of the parent, as the real one does in a thread of its own. */
@@ -155,13 +160,6 @@ API unsigned ncclCommSplit(nccl_comm parent, int color, int key, nccl_comm *out,
   return MSCRT_ncclInProgress;
 }
 
-API unsigned ncclCommGetAsyncError(nccl_comm c, nccl_result *out) {
-  unsigned failed = standin_call(__func__);
-  *out = failed ? failed : c->busy ? MSCRT_ncclInProgress : 0;
-  if (c->busy) c->busy--;
-  return 0;
-}
-
 API unsigned ncclCommFinalize(nccl_comm c) {
   check_idle(c, __func__);
   c->finalized = true;
@@ -175,7 +173,87 @@ static void leave(nccl_comm c) {
   standin_count("NCCL communicators", -1);
 }
 
+/* ---- registered memory ---- */
+
+API unsigned ncclMemAlloc(void **out, size_t bytes) {
+  cu_address memory = 0;
+  standin_forbid_in_capture(__func__);
+  unsigned failed = standin_call(__func__);
+  if (!failed && standin_allocate(&memory, bytes)) failed = 1;
+  if (!failed) standin_count("pieces of NCCL's memory", 1);
+  *out = (void *)(uintptr_t)memory;
+  return failed;
+}
+
+API unsigned ncclMemFree(void *memory) {
+  standin_count("pieces of NCCL's memory", -1);
+  standin_free((cu_address)(uintptr_t)memory);
+  return standin_call(__func__);
+}
+
+API unsigned ncclCommRegister(nccl_comm c, void *memory, size_t bytes, void **out_handle) {
+  unsigned failed = standin_call(__func__);
+  if (failed) return failed;
+  check_idle(c, __func__);
+  standin_check_memory((cu_address)(uintptr_t)memory, bytes, __func__);
+  c->registered++;
+  *out_handle = c;
+  return 0;
+}
+
+API unsigned ncclCommDeregister(nccl_comm c, void *handle) {
+  if (handle != c || !c->registered--) standin_broken("%s of what is not registered", __func__);
+  return standin_call(__func__);
+}
+
+/* Begins a window, which is there when all members have come with one of the same size. */
+API unsigned ncclCommWindowRegister(nccl_comm c, void *memory, size_t bytes, nccl_window *out_window, int flags) {
+  unsigned failed = standin_call(__func__);
+  request mine = {.kind = 101, .num = bytes};
+  if (failed) return failed;
+  standin_forbid_in_capture(__func__);
+  check_idle(c, __func__);
+  standin_check_memory((cu_address)(uintptr_t)memory, bytes, __func__);
+  if (flags != MSCRT_NCCL_WIN_COLL_SYMMETRIC || c->window) standin_broken("%s twice, or without symmetry", __func__);
+  for (int r = 0; r < c->ranks; r++)
+    if (r != c->rank) give(c, "window", r, 0, &mine, NULL, 0);
+  c->registered++, c->busy = 2, c->gathers = true;
+  c->window = memory, c->window_bytes = bytes;
+  *out_window = (nccl_window)(void *)c;
+  return MSCRT_ncclInProgress;
+}
+
+/* True once all members of a window have come. */
+static bool has_gathered(struct ncclComm *c) {
+  request theirs;
+  for (int r = 0; r < c->ranks; r++)
+    if (r != c->rank && !has(c, "window", r, 0)) return false;
+  for (int r = 0; r < c->ranks; r++) {
+    if (r == c->rank) continue;
+    take(c, "window", r, 0, &theirs, NULL, 0);
+    if (theirs.num != c->window_bytes)
+      standin_broken("windows of %zu and %lu bytes", c->window_bytes, (unsigned long)theirs.num);
+  }
+  return true;
+}
+
+API unsigned ncclCommGetAsyncError(nccl_comm c, nccl_result *out) {
+  unsigned failed = standin_call(__func__);
+  if (c->gathers && !c->aborted) c->gathers = !has_gathered(c);
+  *out = failed ? failed : c->busy || c->gathers ? MSCRT_ncclInProgress : 0;
+  if (c->busy) c->busy--;
+  return 0;
+}
+
+API unsigned ncclCommWindowDeregister(nccl_comm c, nccl_window window) {
+  if ((void *)window != c || !c->window) standin_broken("%s of what is no window", __func__);
+  check_idle(c, __func__);
+  c->window = NULL, c->registered--;
+  return standin_call(__func__);
+}
+
 API unsigned ncclCommDestroy(nccl_comm c) {
+  if (c->registered) standin_broken("memory is still registered with a communicator that is destroyed");
   if (!c->finalized || c->busy) standin_broken("a communicator is destroyed before it has ended");
   leave(c);
   free(c);
@@ -268,8 +346,10 @@ static bool run_collective(void *argument) {
     if (r == c->rank) memcpy(all + (size_t)r * each, o->src, each);
     else take(c, "c", r, o->number, &theirs, all + (size_t)r * each, each);
     if (memcmp(&theirs, &o->r, sizeof theirs))
-      standin_broken("rank %d of %s asks for another collective than rank %d: %u of %lu, not %u of %lu", r, c->name,
-                     c->rank, theirs.kind, (unsigned long)theirs.num, o->r.kind, (unsigned long)o->r.num);
+      standin_broken(
+          "rank %d of %s asks for another collective than rank %d: %u of %lu, not %u of %lu; at %lu, %lu, not %lu, %lu",
+          r, c->name, c->rank, theirs.kind, (unsigned long)theirs.num, o->r.kind, (unsigned long)o->r.num,
+          (unsigned long)theirs.src, (unsigned long)theirs.dst, (unsigned long)o->r.src, (unsigned long)o->r.dst);
   }
   finish_collective(o, all, each);
   free(all);
@@ -345,6 +425,10 @@ API unsigned ncclGroupEnd(void) {
   return failed ? failed : group.depth ? 0 : issue_group();
 }
 
+static bool is_in_window(const struct ncclComm *c, const char *at) {
+  return c->window && at >= c->window && at < c->window + c->window_bytes;
+}
+
 static unsigned add(const char *name, cu_stream s, operation o, size_t src_elems, size_t dst_elems) {
   unsigned failed = standin_call(name);
   if (failed) return failed;
@@ -353,6 +437,10 @@ static unsigned add(const char *name, cu_stream s, operation o, size_t src_elems
   if (src_elems) standin_check_memory((cu_address)(uintptr_t)o.src, src_elems * bytes_of(o.r.type), name);
   if (dst_elems) standin_check_memory((cu_address)(uintptr_t)o.dst, dst_elems * bytes_of(o.r.type), name);
   o.r.ranks = (uint32_t)o.comm->ranks;
+  if ((o.r.kind == ALL_REDUCE || o.r.kind == REDUCE_SCATTER) && is_in_window(o.comm, o.src))
+    o.r.src = (uint64_t)(o.src - o.comm->window) + 1;
+  if ((o.r.kind == ALL_REDUCE || o.r.kind == ALL_GATHER) && is_in_window(o.comm, o.dst))
+    o.r.dst = (uint64_t)(o.dst - o.comm->window) + 1;
   group.op[group.num] = o, group.stream[group.num++] = s;
   return group.depth ? 0 : issue_group();
 }

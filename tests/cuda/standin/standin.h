@@ -28,6 +28,8 @@
 MSCRT_CUDA_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_CUBLAS_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_NCCL_FUNCTIONS(DECLARE, DECLARE)
+MSCRT_NCCL_REGISTERING(DECLARE, DECLARE)
+MSCRT_NCCL_WINDOWS(DECLARE, DECLARE)
 MSCRT_CUDNN_FUNCTIONS(DECLARE)
 API size_t cublasLtGetVersion(void);
 API size_t cudnnGetVersion(void);
@@ -69,6 +71,9 @@ long long standin_number(const char *name, long long otherwise);
 uint64_t standin_random(void); /* by seed; 0 when the seed is 0 */
 /* All of [at, at + bytes) lies in one piece of the GPU's memory. */
 void standin_check_memory(cu_address at, size_t bytes, const char *what);
+/* Pieces that NCCL has allocated. */
+unsigned standin_allocate(cu_address *out, size_t bytes);
+void standin_free(cu_address at);
 void standin_count(const char *kind, int by); /* of things that must be given back */
 
 /* ---- kernels.c ---- */
