@@ -405,6 +405,12 @@ static bool add_new_argument_value(splitting *s, msc_value *v, uint32_t arg, con
   return true;
 }
 
+/* The section that has what a result is a view of. */
+static place place_of_result(const splitting *s, const msc_value *v) {
+  while (v->def && is_remade(s, v->def) && v->def->num_in) v = v->def->in[0].value;
+  return v->def && !is_remade(s, v->def) ? section_place_of(s, v->def) : (place){0};
+}
+
 static bool add_results_of_function(splitting *s) {
   const msc_op *ret = s->f->body->last;
   const msc_attr_value *ties = msc_func_attr(s->f, MSC_FACT(ties)), *names = msc_func_attr(s->f, MSC_FACT(results)),
@@ -418,7 +424,7 @@ static bool add_results_of_function(splitting *s) {
       MSC_TRY(add_new_argument_value(s, v, (uint32_t)tie, name));
       continue;
     }
-    place at = v->def && !is_remade(s, v->def) ? section_place_of(s, v->def) : (place){0};
+    place at = place_of_result(s, v);
     bool is_loss = loss && (size_t)loss->i == i;
     /* rank 0 reports the loss, in its last section */
     if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == MSC_SECTION_U ? 0 : s->shape.chunks - 1};
