@@ -7,6 +7,7 @@
 
 #include "ir/alias.h"
 #include "ir/fact.h"
+#include "ir/table.h"
 
 static bool bug(const msc_op *op, const char *what) {
   return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what);
@@ -221,6 +222,25 @@ static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
 
 /* ---- functions ---- */
 
+/* Checks that no two arguments have one name, and that all names may stand in a file of weights. A section may have
+ * an input for each of the copies that it works on. */
+static bool check_arg_names(const msc_func *f, msc_arena *arena) {
+  MSC_TABLE(const char *) seen = {.index.arena = arena};
+  bool ok = true;
+  if (msc_func_attr(f, MSC_FACT(section))) return true;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    const msc_attr_value *name = msc_arg_attr(f, i, MSC_FACT(msc_name));
+    if (!name || name->kind != MSC_ATTR_STR) continue;
+    if (msc_table_find(&seen, &name->s))
+      ok = msc_error(f->module->ctx, MSC_E_FORMAT, f->loc, "%s: two arguments are called '%s'", f->name, name->s);
+    else msc_table_at(&seen, &name->s);
+    if (!strcmp(name->s, "__metadata__"))
+      ok = msc_error(f->module->ctx, MSC_E_FORMAT, f->loc,
+                     "%s: an argument is called '%s', which files of weights keep for themselves", f->name, name->s);
+  }
+  return ok;
+}
+
 static bool check_args(const msc_func *f) {
   msc_context *ctx = f->module->ctx;
   bool ok = true;
@@ -271,7 +291,7 @@ static bool verify_func(msc_func *f, uint64_t mesh, msc_arena *arena) {
   ssa s = {.arena = arena, .num = msc_number(f->body)};
   s.defined = msc_new_array(arena, const msc_value *, s.num.num_values);
   s.passed = msc_new_array(arena, const msc_op *, s.num.num_ops);
-  ok = check_ssa(&s, f->body) & check_args(f);
+  ok = check_ssa(&s, f->body) & check_args(f) & check_arg_names(f, arena);
   msc_arena *of_op = msc_arena_new(f->module->ctx);
   for (msc_op *op = f->body->first; op; op = op->next, msc_arena_reset(of_op)) ok &= check_op(op, mesh, of_op);
   msc_arena_free(of_op);

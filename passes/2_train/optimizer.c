@@ -202,15 +202,18 @@ static bool scale_next_step(inserting *s) {
 }
 
 /* With variable_lr: adds the state that is the learning rate of a group; it starts as the group says. */
-static void add_learning_rate(inserting *s, const msc_optimizer_group *group, size_t number) {
+static bool add_learning_rate(inserting *s, const msc_optimizer_group *group, size_t number) {
   const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, "lr");
-  if (!v || !msc_config_bool(s->pass->config, MSC_KEY_variable_lr)) return;
+  if (!v || !msc_config_bool(s->pass->config, MSC_KEY_variable_lr)) return true;
   const char *name = number ? msc_arena_printf(s->pass->scratch, "optimizer.lr.%zu", number) : "optimizer.lr";
-  name = msc_free_arg_name(s->f, s->pass->scratch, name);
+  if (msc_free_arg_name(s->f, s->pass->scratch, name) != name) /* programs set it by this name */
+    return msc_error(context_of(s), MSC_E_CONFIG, s->f->loc,
+                     "'%s' is the name of the learning rate, with variable_lr: give the parameter another", name);
   s->lr = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F64, 0, NULL, NULL), name, NULL);
   const char *init =
       msc_arena_printf(s->pass->scratch, "constant:%.17g", v->kind == MSC_ATTR_INT ? (double)v->i : v->f);
   msc_arg_put(s->f, s->lr->index, msc_fact_msc_init(context_of(s), init));
+  return true;
 }
 
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
@@ -221,7 +224,7 @@ static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
     if (operand_named(s, groups->group[g].update, "t") >= 0) MSC_TRY(add_step_counter(s));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
-    add_learning_rate(s, group, g);
+    MSC_TRY(add_learning_rate(s, group, g));
     for (size_t i = 0; i < group->num_args; i++) {
       uint32_t arg = group->arg[i];
       if (s->grad[arg]) MSC_TRY(update_parameter(s, group, s->f->body->args[arg], s->grad[arg]));

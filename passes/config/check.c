@@ -76,8 +76,10 @@ static bool check_ranks(msc_config *config) {
   }
   if (devices * stages != ranks)
     ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_mesh),
-                   "%s has %" PRId64 " devices%s, but there is %s", key_with_value(config, MSC_KEY_mesh), devices,
-                   stages > 1 ? " per stage" : "", key_with_value(config, MSC_KEY_device_num));
+                   "%s has %" PRId64 " devices%s%s, but there is %s", key_with_value(config, MSC_KEY_mesh), devices,
+                   stages > 1 ? " in each stage of " : "",
+                   stages > 1 ? key_with_value(config, MSC_KEY_pipeline_stages) : "",
+                   key_with_value(config, MSC_KEY_device_num));
   return ok;
 }
 

@@ -219,6 +219,21 @@ static void functions(void **state) {
   msc_context_free(x.ctx);
 }
 
+/* No two arguments have one name, and none has that which files of weights keep for themselves. */
+static void argument_names(void **state) {
+  (void)state;
+  fixture x = begin();
+  msc_value *a = arg(&x, "4xf32");
+  arg(&x, "4xf32"), arg(&x, "4xf32");
+  for (size_t i = 0; i < 3; i++) msc_arg_set(x.f, i, "msc.name", msc_str(x.ctx, i < 2 ? "w" : "__metadata__"));
+  finish(&x, a);
+  assert_false(msc_verify(x.m));
+  assert_int_equal(msc_num_errors(x.ctx), 2);
+  assert_non_null(strstr(message(&x, 0), "two arguments are called 'w'"));
+  assert_non_null(strstr(message(&x, 1), "an argument is called '__metadata__'"));
+  msc_context_free(x.ctx);
+}
+
 /* A verb from one layout of 12x12 to another; fault NULL: legal. */
 static const struct {
   const char *op, *attrs, *from, *to, *fault;
@@ -430,6 +445,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good),   cmocka_unit_test(ends),         cmocka_unit_test(order),       cmocka_unit_test(links),
       cmocka_unit_test(tied),   cmocka_unit_test(regions),      cmocka_unit_test(functions),
+    cmocka_unit_test(argument_names),
             cmocka_unit_test(rows_and_types),
       cmocka_unit_test(manual), cmocka_unit_test(layout_verbs), cmocka_unit_test(bad_layouts),
           cmocka_unit_test(layout_rules), cmocka_unit_test(changed_later),

@@ -207,6 +207,10 @@ static const struct {
      "c.json:2:2: global_rank 8 (c.json:2) must be below device_num 8 (c.json:1) [110]\n"},
     {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"mesh\": {\"dp\": 4}}",
      "c.json:1:53: mesh {\"dp\":4} (c.json:1) has 4 devices, but there is device_num 8 (c.json:1) [110]\n"},
+    {"{\"device_num\": 8, \"parallel_mode\": \"semi_auto_parallel\", \"mesh\": {\"dp\": 8}, "
+     "\"pipeline_stages\": 4}",
+     "c.json:1:58: mesh {\"dp\":8} (c.json:1) has 8 devices in each stage of pipeline_stages 4 (c.json:1), but there "
+     "is device_num 8 (c.json:1) [110]\n"},
     {"{\"device_num\": 8, \"parallel_mode\": \"data_parallel\", \"pipeline_stages\": 3}",
      "c.json:1:53: pipeline_stages 3 (c.json:1) must divide device_num 8 (c.json:1) [110]\n"},
     {"{\"full_batch\": true, \"dataset_strategy\": \"data_parallel\"}",

@@ -135,6 +135,12 @@ else:
                 except msc.RunError as e:
                     expect.check(f"fixed: {e}", not varies and "compile it with variable_lr" in str(e))
 
+# Programs set the rate by its name, which no parameter may have then.
+write("named.mlir", PLAIN.replace("OPTIMIZER", group("sgd", 0.1)).replace('msc.name = "w"', 'msc.name = "optimizer.lr"'))
+expect("compile named.mlir -o named.bin", 0, None)
+expect("compile named.mlir -o named.bin --set variable_lr=true", 1, lambda text: ""
+       if "'optimizer.lr' is the name of the learning rate, with variable_lr: give the parameter another" in text else text)
+
 # What is no schedule.
 RUN = "run variable.bin --trust-native --data x=x.idx y=y.idx --steps 1 --lr-schedule"
 form = "; write it as constant, cosine:warmup=100,min=0.1, linear or step:every=1000,factor=0.5 [E0114]\n"
