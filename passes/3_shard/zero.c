@@ -53,9 +53,11 @@ static bool is_seen_narrow(const msc_op *update) {
   return any && !msc_func_attr(update->block->func, MSC_FACT(micro));
 }
 
-static bool opted_out(const msc_func *f, size_t arg) {
+/* Why the model has a parameter stay whole; NULL: it does not. */
+static const char *opted_out(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_parallel_optimizer));
-  return v && v->kind == MSC_ATTR_BOOL && !v->b;
+  if (v && v->kind == MSC_ATTR_BOOL && !v->b) return "whole: its parallel_optimizer is false";
+  return msc_arg_attr(f, arg, MSC_FACT(msc_cache_rows)) ? "whole: the device has only cache_rows of its rows" : NULL;
 }
 
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats) {
@@ -171,7 +173,7 @@ static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, con
   int dim = 0;
   zeroing unlimited = *z;
   unlimited.o.most = -1;
-  if (opted_out(z->f, w->index)) return *out_why = "whole: its parallel_optimizer is false", NULL;
+  if ((*out_why = opted_out(z->f, w->index))) return NULL;
   if (!list_spare_digits(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
   if (msc_type_bytes(w->type) <= z->o.threshold)
     return *out_why = msc_arena_printf(

@@ -26,6 +26,8 @@ SEMI = {"parallel_mode": "semi_auto_parallel"}
 SPREAD = [  # ranks, keys, the strategies of look-ups
     (4, {"parallel_mode": "data_parallel", "gradients_mean": True}, ""),
     (2, {"parallel_mode": "data_parallel", "gradients_mean": True, "loss_scale": "dynamic", "variable_lr": True}, ""),
+    (2, {"parallel_mode": "data_parallel", "gradients_mean": True, "zero": 3, "parallel_optimizer_config":
+         {"parallel_optimizer_threshold": 0}}, ""),
     (4, SEMI, " {in_strategy = [[4, 1], %s]}"),
     (4, SEMI, " {manual_split = [19, 40, 14, 23]}"),
     (4, SEMI, " {in_strategy = [[1, 4], %s]}"),
