@@ -544,6 +544,11 @@ MSCRT_API mscrt_status *mscrt_barrier(mscrt_team *team);
 
 /* Returns the largest `value` of all ranks; every rank calls it. */
 MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
+/* After a step of training: true in *out_stop if any rank has `asked` that all stop, and for all of them after the same
+ * step. Every rank calls it after every step. Ranks meet here, unless they run apart. */
+MSCRT_API mscrt_status *mscrt_stop_together(mscrt_context *ctx, bool asked, bool *out_stop);
+/* True if ranks do not wait for one another in a step: they push to servers that are asynchronous. */
+MSCRT_API bool mscrt_ranks_run_apart(const mscrt_context *ctx);
 
 #ifdef __cplusplus
 }

@@ -4,10 +4,13 @@
 #include "runtime/server/answer_push_pull.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/comm/address.h"
@@ -22,6 +25,9 @@ typedef struct {
   uint8_t *in, *out;
   uint64_t in_bytes, out_bytes, out_done;
   size_t in_room, out_room;
+  int offered; /* descriptor of memory that came with a frame; -1: none */
+  char *lent;  /* memory of the worker, where its gradients lie and its values go; NULL: none */
+  uint64_t lent_bytes;
 } visitor;
 
 typedef struct {
@@ -33,10 +39,17 @@ typedef struct {
 
 /* ---- answers ---- */
 
-static void answer(visitor *v, mscrt_server_word word, uint64_t step, int64_t num, const void *values,
-                   const int64_t *rows, uint64_t row_bytes) {
+static void copy_rows(char *to, int64_t num, const void *values, const int64_t *rows, uint64_t row_bytes) {
+  if (!rows) memcpy(to, values, (uint64_t)num * row_bytes);
+  for (int64_t i = 0; rows && i < num; i++)
+    memcpy(to + (uint64_t)i * row_bytes, (const char *)values + (uint64_t)rows[i] * row_bytes, row_bytes);
+}
+
+static void answer(const mscrt_serving *o, visitor *v, mscrt_server_word word, uint64_t step, int64_t num,
+                   const void *values, const int64_t *rows, uint64_t row_bytes) {
   uint64_t bytes = values ? (uint64_t)num * row_bytes : 0;
   mscrt_server_head head = {.magic = MSCRT_SERVER_MAGIC, .word = word, .all = !rows, .step = step, .num = num};
+  head.stop = mscrt_shard_stops_at(o->shard);
   v->in_bytes = 0, v->waits = false, v->ends = word == MSCRT_ANSWER_BAD;
   v->out_done = 0, v->out_bytes = sizeof head + bytes;
   if (!mscrt_grow_bytes(&v->out, &v->out_room, v->out_bytes)) {
@@ -44,25 +57,25 @@ static void answer(visitor *v, mscrt_server_word word, uint64_t step, int64_t nu
     return;
   }
   memcpy(v->out, &head, sizeof head);
-  if (bytes && !rows) memcpy(v->out + sizeof head, values, bytes);
-  for (int64_t i = 0; bytes && rows && i < num; i++)
-    memcpy(v->out + sizeof head + (uint64_t)i * row_bytes, (const char *)values + (uint64_t)rows[i] * row_bytes,
-           row_bytes);
+  if (bytes) copy_rows((char *)v->out + sizeof head, num, values, rows, row_bytes);
 }
 
-static void answer_word(visitor *v, mscrt_server_word word) { answer(v, word, 0, 0, NULL, NULL, 0); }
+static void answer_word(const mscrt_serving *o, visitor *v, mscrt_server_word word) {
+  answer(o, v, word, 0, 0, NULL, NULL, 0);
+}
 
 /* ---- frames ---- */
 
 static bool head_is_right(const mscrt_serving *o, const mscrt_server_head *h) {
   if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_SET) return false;
   if (h->word == MSCRT_ASK_SET) return !h->all;
+  if (h->word == MSCRT_ASK_LEND) return !h->all && h->num > 0;
   if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
   return h->all <= 1 && h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
 }
 
 static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) {
-  if (h->word == MSCRT_ASK_SET) return sizeof *h;
+  if (h->word == MSCRT_ASK_SET || h->word == MSCRT_ASK_LEND) return sizeof *h;
   uint64_t each = (h->all ? 0 : sizeof(int64_t)) + (h->word == MSCRT_ASK_PUSH ? o->row_bytes : 0);
   return sizeof *h + (uint64_t)h->num * each;
 }
@@ -81,7 +94,7 @@ static void take_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
   mscrt_status *s = mscrt_shard_check(o->shard, p);
   if (!s && o->backup >= 0) check_backup(o, mscrt_ask_push(o->backup, o->row_bytes, p, o->backup_ms, &end));
   if (!s) s = mscrt_shard_push(o->shard, p, &end);
-  answer_word(v, s ? MSCRT_ANSWER_BAD : end == MSCRT_PUSH_TAKEN ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
+  answer_word(o, v, s ? MSCRT_ANSWER_BAD : end == MSCRT_PUSH_TAKEN ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
   mscrt_status_free(s);
 }
 
@@ -92,38 +105,73 @@ static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h
   if (!s && o->backup >= 0)
     check_backup(o, joins ? mscrt_ask_join(o->backup, h->worker, o->backup_ms, &step)
                           : mscrt_ask_leave(o->backup, h->worker, o->backup_ms));
-  answer(v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN, step, 0, NULL, NULL, 0);
+  answer(o, v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN, step, 0, NULL, NULL, 0);
   mscrt_status_free(s);
+}
+
+static void take_stop(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  uint64_t stop;
+  if (o->backup >= 0) check_backup(o, mscrt_ask_stop(o->backup, h->worker, o->backup_ms, &stop));
+  mscrt_shard_stop(o->shard);
+  answer_word(o, v, MSCRT_ANSWER_TAKEN);
 }
 
 static void take_number(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
   double value;
   memcpy(&value, &h->num, sizeof value);
   if (o->backup >= 0) check_backup(o, mscrt_ask_set(o->backup, h->worker, h->step, value, o->backup_ms));
-  answer_word(v, o->set && o->set(o->user, h->step, value) ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_BAD);
+  answer_word(o, v, o->set && o->set(o->user, h->step, value) ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_BAD);
 }
 
 static void take_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, const int64_t *rows) {
   for (int64_t i = 0; rows && i < h->num; i++)
     if (rows[i] < 0 || rows[i] >= o->rows) {
-      answer_word(v, MSCRT_ANSWER_BAD);
+      answer_word(o, v, MSCRT_ANSWER_BAD);
       return;
     }
+  uint64_t bytes = o->value_bytes ? o->value_bytes : o->row_bytes, version = mscrt_shard_version(o->shard);
+  bool lent = h->word == MSCRT_ASK_PULL_LENT;
+  if (lent && (uint64_t)h->num > v->lent_bytes / bytes) {
+    answer_word(o, v, MSCRT_ANSWER_BAD);
+    return;
+  }
   v->waits = !mscrt_shard_may_pull(o->shard, h->worker);
   if (v->waits) return;
-  answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), h->num, o->values, rows,
-         o->value_bytes ? o->value_bytes : o->row_bytes);
+  if (lent) copy_rows(v->lent, h->num, o->values, rows, bytes);
+  answer(o, v, MSCRT_ANSWER_VALUES, version, h->num, lent ? NULL : o->values, rows, bytes);
+}
+
+/* Takes the memory that a worker lends, in the place of what it has lent before: it must keep its size. */
+static void take_lent(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  struct stat st;
+  uint64_t bytes = (uint64_t)h->num;
+  int seals = v->offered < 0 ? 0 : fcntl(v->offered, F_GET_SEALS);
+  bool keeps_size = seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(v->offered, &st) == 0;
+  if (!keeps_size || (uint64_t)st.st_size < bytes) {
+    answer_word(o, v, MSCRT_ANSWER_BAD);
+    return;
+  }
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, v->offered, 0);
+  close(v->offered);
+  v->offered = -1;
+  if (at != MAP_FAILED && v->lent) munmap(v->lent, v->lent_bytes);
+  if (at != MAP_FAILED) v->lent = at, v->lent_bytes = bytes;
+  answer_word(o, v, at != MAP_FAILED ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
 }
 
 static void take_frame(mscrt_serving *o, visitor *v) {
   const mscrt_server_head *h = (const void *)v->in;
   const int64_t *rows = h->all ? NULL : (const void *)(h + 1);
-  if (h->word == MSCRT_ASK_PULL) {
+  if (h->word == MSCRT_ASK_LEND) {
+    take_lent(o, v, h);
+    return;
+  }
+  if (h->word == MSCRT_ASK_PULL || h->word == MSCRT_ASK_PULL_LENT) {
     take_pull(o, v, h, rows);
     return;
   }
   if (h->word == MSCRT_ASK_STATE) {
-    answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), 1, o->state ? o->state(o->user) : NULL, NULL,
+    answer(o, v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), 1, o->state ? o->state(o->user) : NULL, NULL,
            o->state_bytes);
     return;
   }
@@ -131,15 +179,45 @@ static void take_frame(mscrt_serving *o, visitor *v) {
     take_number(o, v, h);
     return;
   }
-  if (h->word != MSCRT_ASK_PUSH) {
+  if (h->word == MSCRT_ASK_STOP) {
+    take_stop(o, v, h);
+    return;
+  }
+  bool lent = h->word == MSCRT_ASK_PUSH_LENT;
+  if (h->word != MSCRT_ASK_PUSH && !lent) {
     take_member(o, v, h);
     return;
   }
-  const void *gradient = v->in + sizeof *h + (rows ? (uint64_t)h->num * sizeof *rows : 0);
+  if (lent && (uint64_t)h->num > v->lent_bytes / o->row_bytes) {
+    answer_word(o, v, MSCRT_ANSWER_BAD);
+    return;
+  }
+  const uint8_t *behind = v->in + sizeof *h + (rows ? (uint64_t)h->num * sizeof *rows : 0);
+  const void *gradient = lent ? (const void *)v->lent : behind;
   take_push(o, v, &(mscrt_push){h->worker, h->step, h->num, rows, gradient});
 }
 
 /* ---- connections ---- */
+
+/* Receives into the frame; a descriptor that comes along is kept, in the place of one that nothing was said about. */
+static ssize_t receive(visitor *v, uint64_t room) {
+  union {
+    char room[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+  } control;
+  struct iovec at = {v->in + v->in_bytes, room};
+  struct msghdr m = {
+      .msg_iov = &at, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+  ssize_t n = recvmsg(v->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(sizeof(int))) return n;
+  if (v->offered >= 0) close(v->offered);
+  int fds = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)), fd[CMSG_SPACE(sizeof(int)) / sizeof(int)];
+  memcpy(fd, CMSG_DATA(c), (size_t)fds * sizeof *fd);
+  for (int i = 1; i < fds; i++) close(fd[i]); /* a wrong frame's */
+  v->offered = fd[0];
+  return n;
+}
 
 /* Receives what there is of a frame, and takes it when it is whole; false: the connection has ended. */
 static bool hear(mscrt_serving *o, visitor *v) {
@@ -151,13 +229,13 @@ static bool hear(mscrt_serving *o, visitor *v) {
       return true;
     }
     if (!mscrt_grow_bytes(&v->in, &v->in_room, whole)) return false;
-    ssize_t n = recv(v->fd, v->in + v->in_bytes, whole - v->in_bytes, MSG_DONTWAIT);
+    ssize_t n = receive(v, whole - v->in_bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (n <= 0) return false;
     v->in_bytes += (uint64_t)n;
     if (v->in_bytes == sizeof *h && !head_is_right(o, (const void *)v->in)) {
-      answer_word(v, MSCRT_ANSWER_BAD);
+      answer_word(o, v, MSCRT_ANSWER_BAD);
       return true;
     }
   }
@@ -179,6 +257,8 @@ static bool say_answer(visitor *v) {
 static void drop_visitor(serving *s, int i) {
   close(s->visitor[i].fd);
   free(s->visitor[i].in), free(s->visitor[i].out);
+  if (s->visitor[i].offered >= 0) close(s->visitor[i].offered);
+  if (s->visitor[i].lent) munmap(s->visitor[i].lent, s->visitor[i].lent_bytes);
   s->visitor[i] = s->visitor[--s->num];
 }
 
@@ -186,7 +266,7 @@ static void accept_visitor(serving *s) {
   int fd = accept4(s->o->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return;
   if (s->num == MOST_VISITORS || !mscrt_is_own_user(fd)) close(fd);
-  else s->visitor[s->num++] = (visitor){.fd = fd};
+  else s->visitor[s->num++] = (visitor){.fd = fd, .offered = -1};
 }
 
 /* Pulls that have waited are answered where workers may go on now. */

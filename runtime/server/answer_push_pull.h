@@ -9,8 +9,14 @@
 typedef enum {
   MSCRT_ASK_PUSH = 1, /* followed by the numbers of rows, unless all, and their gradients */
   MSCRT_ASK_PULL,     /* followed by the numbers of rows, unless all; answered when the worker may pull */
+  /* The same, but gradients and values are at the beginning of the memory that the worker has lent. */
+  MSCRT_ASK_PUSH_LENT,
+  MSCRT_ASK_PULL_LENT,
+  /* num: bytes of memory whose descriptor comes with the frame; answered early where it cannot be used. */
+  MSCRT_ASK_LEND,
   MSCRT_ASK_LEAVE,
   MSCRT_ASK_JOIN,
+  MSCRT_ASK_STOP,  /* see mscrt_shard_stop */
   MSCRT_ASK_STATE, /* answered at once, with what belongs to the values */
   MSCRT_ASK_SET,   /* step: which number of the plan, num: the bits of its new value, a double */
   MSCRT_ANSWER_TAKEN,
@@ -27,6 +33,7 @@ typedef struct {
   uint32_t all;  /* rows: 1, or 0 */
   uint64_t step; /* of a push; of an answer with values: the version of the shard; to a worker that joins: its next */
   int64_t num;   /* of rows */
+  uint64_t stop; /* of an answer: the clock at which all workers stop, MSCRT_NO_STOP: none */
 } mscrt_server_head;
 
 typedef struct {
@@ -55,11 +62,26 @@ typedef struct {
 /* Serves until `stop` is readable.  Wrong frames end their connection, and no other. */
 mscrt_status *mscrt_serve(mscrt_serving *s);
 
-/* A worker's side of a connection.  After a failure the connection is of no use; the same push may go to the backup. */
+/* Memory that a worker and the servers of its host read and write both, so that gradients and values need not go
+ * through their sockets. */
+typedef struct {
+  int fd; /* -1: memory of this process alone, as nothing else was to be had */
+  void *at;
+  uint64_t bytes;
+} mscrt_lent;
+
+mscrt_status *mscrt_lent_new(uint64_t bytes, mscrt_lent *out_lent);
+void mscrt_lent_free(mscrt_lent *l);
+/* Lends it to the server behind a connection; *out_taken false: it cannot be lent there. */
+mscrt_status *mscrt_ask_lend(int fd, int worker, const mscrt_lent *l, int timeout_ms, bool *out_taken);
+
+/* A worker's side of a connection.  After a failure the connection is of no use; the same push may go to the backup.
+ * A gradient that is NULL is in the memory that was lent, and so are values that are pulled to NULL. */
 mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, int timeout_ms, mscrt_push_end *out_end);
-/* rows NULL: all, which are `num`. */
+/* rows NULL: all, which are `num`.  out_stop: see mscrt_shard_stop; NULL: it is not asked for. */
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
-                             void *out_values, uint64_t *out_version);
+                             void *out_values, uint64_t *out_version, uint64_t *out_stop);
+mscrt_status *mscrt_ask_stop(int fd, int worker, int timeout_ms, uint64_t *out_stop);
 mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state);
 /* For the updates of steps that are not pushed whole yet. */
 mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, int timeout_ms);

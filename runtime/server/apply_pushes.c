@@ -11,8 +11,8 @@
 enum { MOST_RUN = 256 }; /* rows that are summed and updated at once */
 
 typedef struct {
-  bool member, arrived;  /* arrived: its push of the step under way is kept here */
-  bool all;              /* rows of the push: all, or those of `row` */
+  bool member, arrived; /* arrived: its push of the step under way is kept here */
+  bool all;             /* rows of the push: all, or those of `row` */
   uint64_t clock;
   int64_t num, at, room; /* rows kept, the first that is not summed, and rows that there is memory for */
   int64_t *row;
@@ -22,9 +22,9 @@ typedef struct {
 struct mscrt_shard {
   mscrt_shard_options o;
   size_t row_bytes;
-  uint64_t version;
+  uint64_t version, stop; /* stop: the clock at which all workers stop */
   shard_worker *worker;
-  char *zeros, *sum;     /* a row of zeros; rows of a run */
+  char *zeros, *sum; /* a row of zeros; rows of a run */
   const void **term;
 };
 
@@ -53,7 +53,7 @@ mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_sh
                       o->sync ? " where workers are synchronous" : "");
   mscrt_shard *s;
   MSCRT_CHECK(mscrt_new_array(&s, 1));
-  *s = (mscrt_shard){.o = *o, .row_bytes = (size_t)o->columns * mscrt_dtype_bytes(o->dtype)};
+  *s = (mscrt_shard){.o = *o, .stop = MSCRT_NO_STOP, .row_bytes = (size_t)o->columns * mscrt_dtype_bytes(o->dtype)};
   mscrt_status *failure = allocate_shard(s);
   if (failure) {
     mscrt_shard_free(s);
@@ -93,11 +93,20 @@ bool mscrt_shard_may_pull(const mscrt_shard *s, int worker) {
   return worker >= 0 && worker < s->o.workers && s->worker[worker].member && is_not_ahead(s, s->worker[worker].clock);
 }
 
+uint64_t mscrt_shard_stop(mscrt_shard *s) {
+  uint64_t most = 0;
+  for (int w = 0; w < s->o.workers; w++)
+    if (s->worker[w].member && s->worker[w].clock > most) most = s->worker[w].clock;
+  if (s->stop == MSCRT_NO_STOP) s->stop = most + 1;
+  return s->stop;
+}
+
+uint64_t mscrt_shard_stops_at(const mscrt_shard *s) { return s->stop; }
+
 /* ---- sums of a step of all workers ---- */
 
 static void update_rows(mscrt_shard *s, int64_t first, int64_t num, const void *gradient) {
-  if (num)
-    s->o.update(s->o.user, s->version, first, num, gradient, (char *)s->o.values + (size_t)first * s->row_bytes);
+  if (num) s->o.update(s->o.user, s->version, first, num, gradient, (char *)s->o.values + (size_t)first * s->row_bytes);
 }
 
 static int64_t next_row(const shard_worker *w, int64_t otherwise) {
@@ -203,10 +212,8 @@ mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_e
     *out_end = MSCRT_PUSH_EARLY;
     return NULL;
   }
-  if (s->o.sync)
-    MSCRT_CHECK(keep_push(s, p));
-  else
-    apply_push(s, p);
+  if (s->o.sync) MSCRT_CHECK(keep_push(s, p));
+  else apply_push(s, p);
   w->clock++;
   if (s->o.sync) end_step(s);
   return NULL;

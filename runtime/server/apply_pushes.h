@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
   int worker;
-  uint64_t step;       /* of the worker */
+  uint64_t step; /* of the worker */
   int64_t num;
   const int64_t *rows; /* ascending, none twice; NULL: all */
   const void *gradient;
@@ -52,6 +52,11 @@ mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_e
 bool mscrt_shard_may_pull(const mscrt_shard *s, int worker);
 int mscrt_shard_num_members(const mscrt_shard *s);
 uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far */
+/* All workers stop after the same step, the first that none of them has ended: it is decided when one asks for the
+ * first time, and returned as the clock that all have then.  MSCRT_NO_STOP: nobody has asked. */
+#define MSCRT_NO_STOP UINT64_MAX
+uint64_t mscrt_shard_stop(mscrt_shard *s);
+uint64_t mscrt_shard_stops_at(const mscrt_shard *s);
 /* A worker leaves: nobody waits for it any more, and what it has pushed counts.  It joins: its next step is the
  * first that the others have not all run, or the one after its last.  Who leaves or joins again changes nothing. */
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker);

@@ -1,10 +1,14 @@
 /* ask_server.c: a worker's side of a connection to a parameter server: gradients go out, values come in (see
  * answer_push_pull.h). */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "ir/abi/clock.h"
 #include "runtime/server/answer_push_pull.h"
@@ -49,30 +53,90 @@ static mscrt_status *move_all(const asking *a, struct iovec *v, int num, bool se
 
 static struct iovec span_of(const void *at, uint64_t bytes) { return (struct iovec){(void *)(uintptr_t)at, bytes}; }
 
+static mscrt_status *hear_answer(const asking *a, int worker, mscrt_server_head *out_answer) {
+  MSCRT_CHECK(move_all(a, (struct iovec[]){span_of(out_answer, sizeof *out_answer)}, 1, false));
+  if (out_answer->magic == MSCRT_SERVER_MAGIC && out_answer->word != MSCRT_ANSWER_BAD) return NULL;
+  return mscrt_fail(MSCRT_ARGUMENT, "the parameter server refuses what worker %d asks", worker);
+}
+
 static mscrt_status *ask_server(const asking *a, const mscrt_server_head *question, const int64_t *rows,
                                 const void *gradient, uint64_t gradient_bytes, mscrt_server_head *out_answer) {
   struct iovec out[] = {span_of(question, sizeof *question),
                         span_of(rows, rows ? (uint64_t)question->num * sizeof *rows : 0),
                         span_of(gradient, gradient_bytes)};
   MSCRT_CHECK(move_all(a, out, 3, true));
-  MSCRT_CHECK(move_all(a, (struct iovec[]){span_of(out_answer, sizeof *out_answer)}, 1, false));
-  if (out_answer->magic == MSCRT_SERVER_MAGIC && out_answer->word != MSCRT_ANSWER_BAD) return NULL;
-  return mscrt_fail(MSCRT_ARGUMENT, "the parameter server refuses what worker %d asks", question->worker);
+  return hear_answer(a, question->worker, out_answer);
 }
 
 static asking asking_of(int fd, int timeout_ms) {
   return (asking){fd, (int64_t)msc_clock_ns() + (int64_t)timeout_ms * 1000000};
 }
 
+/* ---- memory that is lent ---- */
+
+mscrt_status *mscrt_lent_new(uint64_t bytes, mscrt_lent *out_lent) {
+  mscrt_lent *l = out_lent;
+  *l = (mscrt_lent){.fd = memfd_create("msc-pushes", MFD_CLOEXEC | MFD_ALLOW_SEALING), .bytes = bytes};
+  bool shared = l->fd >= 0 && bytes && ftruncate(l->fd, (off_t)bytes) == 0 &&
+                fcntl(l->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  void *at = shared ? mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, l->fd, 0) : MAP_FAILED;
+  if (at != MAP_FAILED) {
+    l->at = at;
+    return NULL;
+  }
+  if (l->fd >= 0) close(l->fd);
+  l->fd = -1;
+  return mscrt_allocate(&l->at, (size_t)bytes, 1);
+}
+
+void mscrt_lent_free(mscrt_lent *l) {
+  if (l->at && l->fd >= 0) munmap(l->at, (size_t)l->bytes);
+  else free(l->at);
+  if (l->at && l->fd >= 0) close(l->fd);
+  *l = (mscrt_lent){.fd = -1};
+}
+
+/* Sends the frame with the descriptor: a socket to a process of this host, whose buffer is empty, takes it whole. */
+static bool send_descriptor(int fd, mscrt_server_head *question, int lent) {
+  union {
+    char room[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+  } control = {.room = {0}};
+  struct iovec v = {question, sizeof *question};
+  struct msghdr m = {
+      .msg_iov = &v, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof lent);
+  memcpy(CMSG_DATA(c), &lent, sizeof lent);
+  return sendmsg(fd, &m, MSG_NOSIGNAL) == (ssize_t)sizeof *question;
+}
+
+mscrt_status *mscrt_ask_lend(int fd, int worker, const mscrt_lent *l, int timeout_ms, bool *out_taken) {
+  asking a = asking_of(fd, timeout_ms);
+  struct sockaddr_storage own;
+  socklen_t n = sizeof own;
+  mscrt_server_head answer, question = {
+      .magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ASK_LEND, .worker = worker, .num = (int64_t)l->bytes};
+  *out_taken = false;
+  if (l->fd < 0 || getsockname(fd, (struct sockaddr *)&own, &n) != 0 || own.ss_family != AF_UNIX) return NULL;
+  if (!send_descriptor(fd, &question, l->fd))
+    return mscrt_fail(MSCRT_PEER, "the parameter server is lost: %s", strerror(errno));
+  MSCRT_CHECK(hear_answer(&a, worker, &answer));
+  *out_taken = answer.word == MSCRT_ANSWER_TAKEN;
+  return NULL;
+}
+
+/* ---- questions ---- */
+
 mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, int timeout_ms, mscrt_push_end *out_end) {
   asking a = asking_of(fd, timeout_ms);
   mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC,
-                                        .word = MSCRT_ASK_PUSH,
+                                        .word = p->gradient ? MSCRT_ASK_PUSH : MSCRT_ASK_PUSH_LENT,
                                         .worker = p->worker,
                                         .all = !p->rows,
                                         .step = p->step,
                                         .num = p->num};
-  MSCRT_CHECK(ask_server(&a, &question, p->rows, p->gradient, (uint64_t)p->num * row_bytes, &answer));
+  MSCRT_CHECK(ask_server(&a, &question, p->rows, p->gradient, p->gradient ? (uint64_t)p->num * row_bytes : 0, &answer));
   if (answer.word != MSCRT_ANSWER_TAKEN && answer.word != MSCRT_ANSWER_EARLY)
     return mscrt_fail(MSCRT_PEER, "the parameter server answers a push with something else");
   *out_end = answer.word == MSCRT_ANSWER_TAKEN ? MSCRT_PUSH_TAKEN : MSCRT_PUSH_EARLY;
@@ -80,15 +144,20 @@ mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, in
 }
 
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
-                             void *out_values, uint64_t *out_version) {
+                             void *out_values, uint64_t *out_version, uint64_t *out_stop) {
   asking a = asking_of(fd, timeout_ms);
   mscrt_server_head answer,
-      question = {.magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ASK_PULL, .worker = worker, .all = !rows, .num = num};
+      question = {.magic = MSCRT_SERVER_MAGIC,
+                  .word = out_values ? MSCRT_ASK_PULL : MSCRT_ASK_PULL_LENT,
+                  .worker = worker,
+                  .all = !rows,
+                  .num = num};
   MSCRT_CHECK(ask_server(&a, &question, rows, NULL, 0, &answer));
   if (answer.word != MSCRT_ANSWER_VALUES || answer.num != num)
     return mscrt_fail(MSCRT_PEER, "the parameter server answers a pull with something else");
-  MSCRT_CHECK(move_all(&a, (struct iovec[]){span_of(out_values, (uint64_t)num * row_bytes)}, 1, false));
+  if (out_values) MSCRT_CHECK(move_all(&a, (struct iovec[]){span_of(out_values, (uint64_t)num * row_bytes)}, 1, false));
   *out_version = answer.step;
+  if (out_stop) *out_stop = answer.stop;
   return NULL;
 }
 
@@ -111,21 +180,32 @@ mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, i
              : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
 }
 
-static mscrt_status *ask_as_member(int fd, mscrt_server_word word, int worker, int timeout_ms, uint64_t *out_step) {
+/* Asks something that has no more than a worker's number in it. */
+static mscrt_status *ask_as_worker(int fd, mscrt_server_word word, int worker, int timeout_ms,
+                                   mscrt_server_head *out_answer) {
   asking a = asking_of(fd, timeout_ms);
-  mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC, .word = word, .worker = worker};
-  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
-  if (answer.word != MSCRT_ANSWER_TAKEN)
-    return mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+  mscrt_server_head question = {.magic = MSCRT_SERVER_MAGIC, .word = word, .worker = worker};
+  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, out_answer));
+  return out_answer->word == MSCRT_ANSWER_TAKEN
+             ? NULL
+             : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+}
+
+mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms) {
+  mscrt_server_head answer;
+  return ask_as_worker(fd, MSCRT_ASK_LEAVE, worker, timeout_ms, &answer);
+}
+
+mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step) {
+  mscrt_server_head answer;
+  MSCRT_CHECK(ask_as_worker(fd, MSCRT_ASK_JOIN, worker, timeout_ms, &answer));
   *out_step = answer.step;
   return NULL;
 }
 
-mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms) {
-  uint64_t step;
-  return ask_as_member(fd, MSCRT_ASK_LEAVE, worker, timeout_ms, &step);
-}
-
-mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step) {
-  return ask_as_member(fd, MSCRT_ASK_JOIN, worker, timeout_ms, out_step);
+mscrt_status *mscrt_ask_stop(int fd, int worker, int timeout_ms, uint64_t *out_stop) {
+  mscrt_server_head answer;
+  MSCRT_CHECK(ask_as_worker(fd, MSCRT_ASK_STOP, worker, timeout_ms, &answer));
+  *out_stop = answer.stop;
+  return NULL;
 }

@@ -12,14 +12,17 @@
 struct mscrt_pushing {
   const mscrt_context *c;
   mscrt_shares shares;
-  int *fd;        /* of each server, or of its copy */
-  bool *lost;     /* of each server: it was lost, and its copy is asked */
-  char **kept;    /* for each server: what this rank pushes in this step */
-  char *values;   /* what was pulled, of the server with the most */
-  uint64_t step;  /* number of pushes so far */
+  int *fd;     /* of each server, or of its copy */
+  bool *lost;  /* of each server: it was lost, and its copy is asked */
+  char **kept; /* for each server: what this rank pushes in this step, in the memory that is lent to it */
+  mscrt_lent *lent;
+  bool *takes;     /* of each server, or its copy: gradients and values go through this memory */
+  char *values;    /* what was pulled through a socket, of the server with the most */
+  uint64_t step;   /* number of pushes so far */
+  uint64_t stop;   /* the number of pushes after which all workers stop; MSCRT_NO_STOP: nobody has asked */
   uint32_t number; /* of the plan, whose new value is ... */
   double value;
-  bool any;       /* something was kept in this step */
+  bool any; /* something was kept in this step */
 };
 
 static uint64_t element_bytes(const mscrt_pushing *p) { return mscrt_dtype_bytes(p->shares.dtype); }
@@ -31,12 +34,17 @@ mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd)
   return mscrt_within(mscrt_dial(address, end, out_fd), "server %d at %s", server, address);
 }
 
+static mscrt_status *lend(mscrt_pushing *p, int i) {
+  return mscrt_ask_lend(p->fd[i], p->c->o.rank, &p->lent[i], p->c->o.timeout_ms, &p->takes[i]);
+}
+
 static mscrt_status *connect_to_servers(mscrt_pushing *p) {
   const mscrt_options *o = &p->c->o;
   for (int i = 0; i < p->shares.num; i++) {
     uint64_t step;
     mscrt_status *s = mscrt_dial_server(o, i, &p->fd[i]);
     if (!s) s = mscrt_ask_join(p->fd[i], o->rank, o->timeout_ms, &step);
+    if (!s) s = lend(p, i);
     if (s) return mscrt_within(s, "rank %d: server %d", o->rank, i);
     if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", i, step);
   }
@@ -54,6 +62,7 @@ static bool turn_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
   close(p->fd[i]);
   p->fd[i] = -1, p->lost[i] = true;
   mscrt_status *s = mscrt_dial_server(o, p->shares.num + i, &p->fd[i]);
+  if (!s) s = lend(p, i);
   mscrt_status_free(s);
   return !s;
 }
@@ -73,15 +82,19 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
   mscrt_status *s = NULL;
   uint64_t most = 0;
   MSCRT_CHECK(mscrt_new_array(&p, 1));
-  p->c = c;
+  p->c = c, p->stop = MSCRT_NO_STOP;
   MSCRT_GOTO(mscrt_shares_new(c, c->o.servers, &p->shares));
   MSCRT_GOTO(mscrt_new_array(&p->fd, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) p->fd[i] = -1;
   MSCRT_GOTO(mscrt_new_array(&p->lost, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->kept, p->shares.num));
+  MSCRT_GOTO(mscrt_new_array(&p->takes, p->shares.num));
+  MSCRT_GOTO(mscrt_new_array(&p->lent, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) {
     const mscrt_share *share = &p->shares.share[i];
-    MSCRT_GOTO(mscrt_allocate((void **)&p->kept[i], (size_t)share->elems, element_bytes(p)));
+    uint64_t bytes = (uint64_t)share->elems * element_bytes(p);
+    MSCRT_GOTO(mscrt_lent_new(bytes > share->value_bytes ? bytes : share->value_bytes, &p->lent[i]));
+    p->kept[i] = p->lent[i].at;
     if (share->value_bytes > most) most = share->value_bytes;
     if (share->state_bytes > most) most = share->state_bytes;
   }
@@ -100,7 +113,9 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done) {
     if (p->fd[i] >= 0 && done) mscrt_status_free(mscrt_ask_leave(p->fd[i], p->c->o.rank, p->c->o.timeout_ms));
     if (p->fd[i] >= 0) close(p->fd[i]);
   }
-  for (int i = 0; p->kept && i < p->shares.num; i++) free(p->kept[i]);
+  for (int i = 0; p->lent && i < p->shares.num; i++) mscrt_lent_free(&p->lent[i]);
+  free(p->lent);
+  free(p->takes);
   free(p->kept);
   free(p->lost);
   free(p->fd);
@@ -122,23 +137,33 @@ void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r) {
   p->any = true;
 }
 
+/* The server that says when all workers stop: the first to which they push. */
+static int server_of_stops(const mscrt_pushing *p) {
+  int i = 0;
+  while (i + 1 < p->shares.num && !p->shares.share[i].elems) i++;
+  return i;
+}
+
 static mscrt_status *push(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_options *o = &c->o;
   const mscrt_share *share = &p->shares.share[i];
   if (!share->elems) return NULL;
   mscrt_push_end end;
-  mscrt_push all = {.worker = o->rank, .step = p->step, .num = 1, .gradient = p->kept[i]};
+  mscrt_push all = {.worker = o->rank, .step = p->step, .num = 1, .gradient = p->takes[i] ? NULL : p->kept[i]};
   MSCRT_CHECK(mscrt_ask_push(p->fd[i], (uint64_t)share->elems * element_bytes(p), &all, o->timeout_ms, &end));
   return end == MSCRT_PUSH_TAKEN ? NULL : mscrt_fail(MSCRT_PEER, "it does not take step %" PRIu64 " yet", p->step);
 }
 
 static mscrt_status *pull(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
-  uint64_t version;
+  uint64_t version, stop;
   if (!share->elems) return NULL;
-  MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, c->o.rank, 1, NULL, c->o.timeout_ms, p->values, &version));
+  MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, c->o.rank, 1, NULL, c->o.timeout_ms,
+                             p->takes[i] ? NULL : p->values, &version, &stop));
+  const char *values = p->takes[i] ? p->kept[i] : p->values;
   for (uint32_t k = 0; k < share->num_values; k++)
-    memcpy(mscrt_at(c, share->value[k].v->ref, 0), p->values + share->value[k].at, share->value[k].bytes);
+    memcpy(mscrt_at(c, share->value[k].v->ref, 0), values + share->value[k].at, share->value[k].bytes);
+  if (i == server_of_stops(p)) p->stop = stop;
   return NULL;
 }
 
@@ -169,12 +194,32 @@ static mscrt_status *pull_state(mscrt_context *c, mscrt_pushing *p, int i) {
   return NULL;
 }
 
+static mscrt_status *ask_to_stop(mscrt_context *c, mscrt_pushing *p, int i) {
+  return mscrt_ask_stop(p->fd[i], c->o.rank, c->o.timeout_ms, &p->stop);
+}
+
+mscrt_status *mscrt_stop_together(mscrt_context *c, bool asked, bool *out_stop) {
+  mscrt_pushing *p = c->pushing;
+  uint64_t any = 0;
+  if (!mscrt_ranks_run_apart(c)) {
+    MSCRT_CHECK(mscrt_max(c, asked, &any));
+    *out_stop = any;
+    return NULL;
+  }
+  MSCRT_CHECK(mscrt_check_not_broken(c));
+  if (asked && p->stop == MSCRT_NO_STOP) MSCRT_CHECK(ask_one(c, p, server_of_stops(p), ask_to_stop));
+  *out_stop = p->step >= p->stop;
+  return NULL;
+}
+
+bool mscrt_ranks_run_apart(const mscrt_context *c) { return c->pushing && plan_plan_asynchronous(c->plan->root); }
+
 mscrt_status *mscrt_pull_settled(mscrt_context *c, bool state) {
   mscrt_pushing *p = c->pushing;
   uint64_t none;
   if (!p) return NULL;
-  bool waits = plan_plan_asynchronous(c->plan->root); /* else the parameters are those after the last step */
-  if (waits) MSCRT_CHECK(mscrt_max(c, 0, &none));     /* all have pushed */
+  bool waits = mscrt_ranks_run_apart(c);          /* else the parameters are those after the last step */
+  if (waits) MSCRT_CHECK(mscrt_max(c, 0, &none)); /* all have pushed */
   for (int i = 0; i < p->shares.num && waits; i++) MSCRT_CHECK(ask_one(c, p, i, pull));
   for (int i = 0; i < p->shares.num && state; i++) MSCRT_CHECK(ask_one(c, p, i, pull_state));
   return waits ? mscrt_max(c, 0, &none) : NULL; /* all have pulled */

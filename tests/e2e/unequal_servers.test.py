@@ -2,7 +2,7 @@
 """unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
 gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
 staleness holds, and without one nobody waits for a worker that is stopped.  A server that is killed, or its copy, changes
-no bit; that both are is told.  What workers cannot do without waiting is refused."""
+no bit; that both are is told.  Workers meet for a checkpoint and at no other step, and stop together.  What workers cannot do without waiting is refused."""
 import array
 import json
 import os
@@ -70,11 +70,11 @@ def count_lines(path):
         return file.read().count(b"\n")
 
 
-def steps_while_stopped(plan, enough):
+def steps_while_stopped(plan, enough, *more):
     """How many steps rank 0 ends after another worker was stopped, until they are enough or none has ended for 2 s."""
     with open("steps", "wb") as out:
-        p = subprocess.Popen([MSC, "run", plan, "-n", str(RANKS), *DATA, "--steps", "1000000"], env=CLEAN, stdout=out,
-                             stderr=subprocess.DEVNULL)
+        p = subprocess.Popen([MSC, "run", plan, "-n", str(RANKS), *DATA, "--steps", "1000000", *more], env=CLEAN,
+                             stdout=out, stderr=subprocess.DEVNULL)
     while count_lines("steps") < 5 and p.poll() is None:
         time.sleep(0.01)
     children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
@@ -109,6 +109,29 @@ def check_training_without_waiting():
     assert len(losses) == 40 and ended[0] < 0.5 * losses[0], (losses, ended)
     again = call(MSC, *run, "--steps", "40", "--eval", f"0:{SAMPLES}", "--ckpt-dir", "c", "--resume")
     assert [json.loads(line)["eval"]["loss"] for line in again.splitlines() if '"eval"' in line] == ended, again
+
+
+def check_checkpoints_of_workers_apart():
+    """Workers meet when a checkpoint is due, and at no other step: one that is stopped keeps nobody waiting before. Asked
+    to stop, all stop after the same step, with a checkpoint."""
+    plan = compiled("gpt.fbs", "free.bin", mode="async")
+    assert steps_while_stopped(plan, 21, "--ckpt-dir", "apart", "--ckpt-every", "900000") >= 21
+    for launched in (False, True):
+        folder = f"stopped{launched}"
+        run = [MSC, "run", plan, "--servers", "2", *DATA, "--steps", "1000000", "--ckpt-dir", folder]
+        words = [MSC, "launch", "-n", str(RANKS), "--servers", "2", "--", *run[:3], *run[5:]] if launched else run
+        p = subprocess.Popen(words, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(9):
+            p.stdout.readline()
+        children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
+        os.kill(children[2], signal.SIGTERM)  # one worker knows, and tells all
+        out, err = p.communicate(timeout=60)
+        saved = os.listdir(folder)
+        assert len(saved) == 1 and "error" not in err.replace("exit code", ""), (launched, saved, err)
+        steps = [json.loads(line[line.index("{"):])["step"] for line in out.splitlines() if '"loss"' in line]
+        again = call(MSC, *run[1:-4], "--steps", str(steps[-1] + 3), "--ckpt-dir", folder, "--resume")
+        told = [json.loads(line)["step"] for line in again.splitlines() if '"loss"' in line]
+        assert told == [steps[-1] + i for i in (1, 2, 3)], (told, steps[-3:])
 
 
 # ---- copies ----
@@ -180,6 +203,7 @@ def main():
         check_every_push_counts_once()
         check_training_without_waiting()
         check_staleness()
+        check_checkpoints_of_workers_apart()
         check_copies()
         check_refusals()
     print("workers that do not wait, and servers that are killed, as they should be")

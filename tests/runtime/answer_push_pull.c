@@ -1,7 +1,7 @@
 /* answer_push_pull.c: parameter servers and workers as processes. A server that is killed loses no update that was
  * acknowledged: its backup has all, and workers go on there; none is applied twice. Wrong frames end their connection
- * and no other. MSC_TEST_SLOW: 200 servers are killed instead of 6. With the argument "rates" it prints how fast pushes
- * are. */
+ * and no other; memory that is lent carries the same as a socket; workers stop after the same step. MSC_TEST_SLOW: 200
+ * servers are killed instead of 6. With the argument "rates" it prints how fast pushes are. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,6 +19,7 @@
 
 #include "ir/abi/clock.h"
 #include "runtime/comm/address.h"
+#include "runtime/comm/comm.h"
 #include "runtime/server/answer_push_pull.h"
 #include "tests/runtime/expect.h"
 
@@ -63,7 +64,8 @@ static mscrt_status *serve_shard(const char *address, const char *backup, int st
                      .backup_ms = PATIENCE_MS,
                      .alone = tell_alone};
   MSCRT_CHECK(mscrt_allocate(&o.values, (size_t)o.rows, s.row_bytes));
-  o.update = add, o.user = &o.columns, s.values = o.values;
+  if (!o.update) o.update = add;
+  o.user = &o.columns, s.values = o.values;
   MSCRT_CHECK(mscrt_shard_new(&o, &s.shard));
   MSCRT_CHECK(mscrt_unix_address(address, &at));
   if (backup) s.backup = dial(backup);
@@ -114,7 +116,7 @@ static int work(board *b, int worker, const server *of, int servers) {
     mscrt_push_end end = MSCRT_PUSH_EARLY;
     gradient[worker] = 1;
     mscrt_push p = {.worker = worker, .step = step, .num = 1, .gradient = gradient};
-    mscrt_status *s = mscrt_ask_pull(fd, sizeof values, worker, 1, NULL, PATIENCE_MS, values, &version);
+    mscrt_status *s = mscrt_ask_pull(fd, sizeof values, worker, 1, NULL, PATIENCE_MS, values, &version, NULL);
     if (!s && values[worker] < (float)step) return 2;
     if (!s) s = mscrt_ask_push(fd, sizeof values, &p, PATIENCE_MS, &end);
     if (s) {
@@ -157,7 +159,7 @@ static int64_t kill_one(bool sync, int64_t when) {
   float values[WORKERS];
   uint64_t version;
   int fd = dial(s[1].address);
-  expect_ok(mscrt_ask_pull(fd, sizeof values, 0, 1, NULL, PATIENCE_MS, values, &version));
+  expect_ok(mscrt_ask_pull(fd, sizeof values, 0, 1, NULL, PATIENCE_MS, values, &version, NULL));
   for (int w = 0; w < WORKERS; w++) assert_true(values[w] == STEPS);
   assert_int_equal(version, sync ? STEPS : STEPS * WORKERS);
   close(fd);
@@ -199,7 +201,7 @@ static void a_server_says_that_it_is_alone(void **state) {
     assert_int_equal(told->alone, step >= 3);
   }
   assert_non_null(strstr(told->why, "the parameter server is lost"));
-  expect_ok(mscrt_ask_pull(fd, 4, 0, 1, NULL, PATIENCE_MS, &value, &version));
+  expect_ok(mscrt_ask_pull(fd, 4, 0, 1, NULL, PATIENCE_MS, &value, &version, NULL));
   assert_true(value == 6 && version == 6);
   close(fd);
   assert_int_equal(end_server(&s[0]), 0);
@@ -222,23 +224,102 @@ static void workers_leave_and_join(void **state) {
     expect_ok(
         mscrt_ask_push(fd[0], 4, &(mscrt_push){.worker = w, .num = 1, .gradient = &(float){1}}, PATIENCE_MS, &end));
   expect_ok(mscrt_ask_leave(fd[0], 2, PATIENCE_MS));
-  expect_ok(mscrt_ask_pull(fd[0], 4, 0, 1, NULL, PATIENCE_MS, &value, &version));
+  expect_ok(mscrt_ask_pull(fd[0], 4, 0, 1, NULL, PATIENCE_MS, &value, &version, NULL));
   assert_true(value == 2 && version == 1);
   kill(s[0].pid, SIGKILL);
   assert_true(WIFSIGNALED(end_server(&s[0])));
   fd[1] = dial(s[1].address);
   expect_ok(mscrt_ask_leave(fd[1], 2, PATIENCE_MS));
-  expect_ok(mscrt_ask_pull(fd[1], 4, 1, 1, NULL, PATIENCE_MS, &value, &version));
+  expect_ok(mscrt_ask_pull(fd[1], 4, 1, 1, NULL, PATIENCE_MS, &value, &version, NULL));
   assert_true(value == 2 && version == 1);
   for (int i = 0; i < 2; i++) expect_ok(mscrt_ask_join(fd[1], 2, PATIENCE_MS, &step));
   assert_int_equal(step, 1);
   for (int w = 0; w < 3; w++)
     expect_ok(mscrt_ask_push(fd[1], 4, &(mscrt_push){.worker = w, .step = 1, .num = 1, .gradient = &(float){1}},
                              PATIENCE_MS, &end));
-  expect_ok(mscrt_ask_pull(fd[1], 4, 2, 1, NULL, PATIENCE_MS, &value, &version));
+  expect_ok(mscrt_ask_pull(fd[1], 4, 2, 1, NULL, PATIENCE_MS, &value, &version, NULL));
   assert_true(value == 5 && version == 2);
   expect_text(mscrt_ask_join(fd[1], 3, PATIENCE_MS, &step), MSCRT_ARGUMENT, "refuses what worker 3 asks");
   close(fd[0]), close(fd[1]);
+  assert_int_equal(end_server(&s[1]), 0);
+}
+
+/* ---- memory that is lent ---- */
+
+static void lent_memory_carries_pushes_and_pulls(void **state) {
+  (void)state;
+  enum { ROWS = 5, COLUMNS = 2, BYTES = ROWS * COLUMNS * 4 };
+  mscrt_shard_options o = {
+      .dtype = MSCRT_F32, .rows = ROWS, .columns = COLUMNS, .workers = 2, .staleness = MSCRT_NO_BOUND};
+  server s[2];
+  mscrt_lent memory, small;
+  bool taken;
+  uint64_t version, stop;
+  mscrt_push_end end;
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  expect_ok(mscrt_lent_new(BYTES, &memory));
+  expect_ok(mscrt_lent_new(BYTES - 1, &small));
+  float *at = memory.at;
+  int fd = dial(s[0].address);
+  expect_ok(mscrt_ask_lend(fd, 0, &memory, PATIENCE_MS, &taken));
+  assert_true(taken);
+  for (int i = 0; i < ROWS * COLUMNS; i++) at[i] = (float)i;
+  expect_ok(mscrt_ask_push(fd, 8, &(mscrt_push){.num = ROWS}, PATIENCE_MS, &end));
+  at[0] = 100, at[1] = 200;
+  mscrt_push row = {.step = 1, .num = 1, .rows = (int64_t[]){3}};
+  expect_ok(mscrt_ask_push(fd, 8, &row, PATIENCE_MS, &end));
+  expect_ok(mscrt_ask_pull(fd, 8, 0, 2, (int64_t[]){3, 1}, PATIENCE_MS, NULL, &version, &stop));
+  assert_true(at[0] == 106 && at[1] == 207 && at[2] == 2 && at[3] == 3);
+  assert_true(version == 2 && stop == MSCRT_NO_STOP);
+  kill(s[0].pid, SIGKILL); /* its copy has heard all */
+  assert_true(WIFSIGNALED(end_server(&s[0])));
+  close(fd);
+  fd = dial(s[1].address);
+  expect_ok(mscrt_ask_lend(fd, 0, &memory, PATIENCE_MS, &taken));
+  expect_ok(mscrt_ask_pull(fd, 8, 0, ROWS, NULL, PATIENCE_MS, NULL, &version, NULL));
+  assert_true(at[6] == 106 && at[7] == 207 && at[9] == 9 && version == 2);
+  int bad = dial(s[1].address); /* nothing is lent, then too little */
+  expect_text(mscrt_ask_push(bad, 8, &(mscrt_push){.worker = 1, .num = ROWS}, PATIENCE_MS, &end), MSCRT_ARGUMENT,
+              "refuses what worker 1 asks");
+  close(bad);
+  bad = dial(s[1].address);
+  expect_ok(mscrt_ask_lend(bad, 1, &small, PATIENCE_MS, &taken));
+  expect_text(mscrt_ask_pull(bad, 8, 1, ROWS, NULL, PATIENCE_MS, NULL, &version, NULL), MSCRT_ARGUMENT,
+              "refuses what worker 1 asks");
+  close(bad);
+  bad = dial(s[1].address); /* memory that could become smaller would end the server */
+  mscrt_lent other = {.fd = memfd_create("other", 0), .bytes = BYTES};
+  assert_int_equal(ftruncate(other.fd, BYTES), 0);
+  expect_text(mscrt_ask_lend(bad, 1, &other, PATIENCE_MS, &taken), MSCRT_ARGUMENT, "refuses what worker 1 asks");
+  close(bad), close(other.fd);
+  mscrt_lent_free(&memory); /* the server has it still */
+  expect_ok(mscrt_ask_pull(fd, 8, 0, ROWS, NULL, PATIENCE_MS, NULL, &version, NULL));
+  mscrt_lent_free(&small);
+  close(fd);
+  assert_int_equal(end_server(&s[1]), 0);
+}
+
+static void workers_stop_together(void **state) {
+  (void)state;
+  mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .workers = 2, .staleness = MSCRT_NO_BOUND};
+  server s[2];
+  float value, one = 1;
+  uint64_t version, stop[2];
+  mscrt_push_end end;
+  mscrt_push p = {.worker = 1, .num = 1, .gradient = &one};
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  int fd = dial(s[0].address), copy = dial(s[1].address);
+  for (; p.step < 3; p.step++) expect_ok(mscrt_ask_push(fd, 4, &p, PATIENCE_MS, &end));
+  expect_ok(mscrt_ask_stop(fd, 0, PATIENCE_MS, &stop[0])); /* at clock 0, while worker 1 is at 3 */
+  expect_ok(mscrt_ask_push(fd, 4, &p, PATIENCE_MS, &end));
+  expect_ok(mscrt_ask_stop(fd, 1, PATIENCE_MS, &stop[1]));
+  assert_true(stop[0] == 4 && stop[1] == 4);
+  expect_ok(mscrt_ask_pull(copy, 4, 0, 1, NULL, PATIENCE_MS, &value, &version, &stop[0]));
+  assert_true(stop[0] == 4 && version == 4);
+  close(fd), close(copy);
+  assert_int_equal(end_server(&s[0]), 0);
   assert_int_equal(end_server(&s[1]), 0);
 }
 
@@ -259,7 +340,7 @@ static void wrong_frames_end_their_connection(void **state) {
       mscrt_server_head head;
       int64_t rows[2];
       float gradient[4];
-    } f = {{MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH + i % 2, 1, 0, UINT64_MAX, 2}, {1, 7}, {9, 9, 9, 9}};
+    } f = {{MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH + i % 2, 1, 0, UINT64_MAX, 2, 0}, {1, 7}, {9, 9, 9, 9}};
     uint8_t *bytes = (uint8_t *)&f;
     int fd = dial(s.address);
     for (int n = 0; n < i % 5; n++) {
@@ -285,16 +366,19 @@ static void wrong_frames_end_their_connection(void **state) {
     mscrt_push p = {.worker = 0, .step = step++, .num = 1, .rows = (int64_t[]){3}, .gradient = gradient};
     expect_ok(mscrt_ask_push(good, 8, &p, PATIENCE_MS, &end));
     assert_int_equal(end, MSCRT_PUSH_TAKEN);
-    expect_ok(mscrt_ask_pull(good, 8, 0, ROWS, NULL, PATIENCE_MS, values, &version));
+    expect_ok(mscrt_ask_pull(good, 8, 0, ROWS, NULL, PATIENCE_MS, values, &version, NULL));
     assert_true(version == step && values[6] == (float)step && values[7] == 2 * (float)step && values[2] == 0);
-    expect_ok(mscrt_ask_pull(good, 8, 0, 2, (int64_t[]){3, 0}, PATIENCE_MS, values, &version));
+    expect_ok(mscrt_ask_pull(good, 8, 0, 2, (int64_t[]){3, 0}, PATIENCE_MS, values, &version, NULL));
     assert_true(values[0] == (float)step && values[1] == 2 * (float)step && values[2] == 0);
   }
-  static const mscrt_server_head bad[] = {
-      {MSCRT_SERVER_MAGIC + 1, MSCRT_ASK_PUSH, 1, 1, 0, ROWS},  {MSCRT_SERVER_MAGIC, 0, 1, 1, 0, ROWS},
-      {MSCRT_SERVER_MAGIC, MSCRT_ANSWER_TAKEN, 1, 1, 0, ROWS},  {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 2, 0, ROWS},
-      {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 1, 0, ROWS - 1},  {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 0, 0, -1},
-      {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 0, 0, INT64_MAX}, {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 2, 1, 0, ROWS}};
+  static const mscrt_server_head bad[] = {{MSCRT_SERVER_MAGIC + 1, MSCRT_ASK_PUSH, 1, 1, 0, ROWS, 0},
+                                          {MSCRT_SERVER_MAGIC, 0, 1, 1, 0, ROWS, 0},
+                                          {MSCRT_SERVER_MAGIC, MSCRT_ANSWER_TAKEN, 1, 1, 0, ROWS, 0},
+                                          {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 2, 0, ROWS, 0},
+                                          {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 1, 0, ROWS - 1, 0},
+                                          {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 0, 0, -1, 0},
+                                          {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 0, 0, INT64_MAX, 0},
+                                          {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 2, 1, 0, ROWS, 0}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct {
       mscrt_server_head head;
@@ -337,12 +421,26 @@ static double stream_rate(int64_t bytes, int64_t times) {
   return (double)(bytes * times) / (double)(msc_clock_ns() - begin);
 }
 
-static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool sparse, int64_t times) {
-  server s = start_server(
-      NULL, (mscrt_shard_options){
-                .dtype = MSCRT_F32, .rows = rows, .columns = columns, .workers = 1, .staleness = MSCRT_NO_BOUND});
+static void add_by_vectors(void *user, uint64_t step, int64_t first, int64_t num, const void *gradient, void *values) {
+  (void)step, (void)first;
+  mscrt_combine(MSCRT_F32, MSC_SUM, 2, (const void *[]){values, gradient}, values, num * *(int64_t *)user);
+}
+
+/* Rows per second. lent: their gradients are in memory that the server reads too. */
+static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool sparse, bool lent, int64_t times) {
+  server s = start_server(NULL, (mscrt_shard_options){.dtype = MSCRT_F32,
+                                                      .rows = rows,
+                                                      .columns = columns,
+                                                      .workers = 1,
+                                                      .staleness = MSCRT_NO_BOUND,
+                                                      .update = add_by_vectors});
   int fd = dial(s.address);
-  float *gradient = calloc((size_t)(pushed * columns), 4);
+  bool taken;
+  mscrt_lent memory;
+  expect_ok(mscrt_lent_new((uint64_t)(pushed * columns) * 4, &memory));
+  memset(memory.at, 0, (size_t)memory.bytes);
+  if (lent) expect_ok(mscrt_ask_lend(fd, 0, &memory, PATIENCE_MS, &taken));
+  if (lent) assert_true(taken);
   int64_t *row = calloc((size_t)pushed, 8);
   mscrt_push_end end;
   for (int64_t i = 0; i < pushed; i++) row[i] = i * (rows / pushed);
@@ -350,19 +448,25 @@ static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool spar
   for (int64_t i = 0; i < times; i++)
     expect_ok(mscrt_ask_push(
         fd, (uint64_t)columns * 4,
-        &(mscrt_push){.step = (uint64_t)i, .num = pushed, .rows = sparse ? row : NULL, .gradient = gradient},
+        &(mscrt_push){
+            .step = (uint64_t)i, .num = pushed, .rows = sparse ? row : NULL, .gradient = lent ? NULL : memory.at},
         PATIENCE_MS, &end));
   double seconds = (double)(msc_clock_ns() - begin) * 1e-9;
-  close(fd), end_server(&s), free(gradient), free(row);
+  close(fd), end_server(&s), mscrt_lent_free(&memory), free(row);
   return (double)(pushed * times) / seconds;
 }
 
 static void print_rates(void **state) {
   (void)state;
-  for (int i = 0; i < 3; i++) {
-    double stream = stream_rate(1 << 20, 1000), push = push_rate(1, 1 << 18, 1, false, 1000) * (1 << 20) * 1e-9;
-    print_message("stream %.2f GB/s, pushes of 1 MiB %.2f GB/s (%.0f %%), rows of 64 floats %.0f k/s\n", stream, push,
-                  100 * push / stream, push_rate(100000, 64, 1000, true, 500) * 1e-3);
+  enum { MIB = 1 << 20 };
+  for (int i = 0; i < 5; i++) {
+    double stream = stream_rate(MIB, 1000), sent = push_rate(1, MIB / 4, 1, false, false, 1000) * MIB * 1e-9,
+           lent = push_rate(1, MIB / 4, 1, false, true, 1000) * MIB * 1e-9;
+    print_message(
+        "stream %.2f GB/s; pushes of 1 MiB through lent memory %.2f GB/s (%.0f %%), through the socket %.2f GB/s "
+        "(%.0f %%); rows of 64 floats %.0f k/s\n",
+        stream, lent, 100 * lent / stream, sent, 100 * sent / stream,
+        push_rate(100000, 64, 1000, true, true, 500) * 1e-3);
   }
 }
 
@@ -370,10 +474,9 @@ int main(int argc, char **argv) {
   told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (told == MAP_FAILED) return 1;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_killed_server_loses_nothing),
-      cmocka_unit_test(a_server_says_that_it_is_alone),
-      cmocka_unit_test(workers_leave_and_join),
-      cmocka_unit_test(wrong_frames_end_their_connection),
+      cmocka_unit_test(a_killed_server_loses_nothing), cmocka_unit_test(a_server_says_that_it_is_alone),
+      cmocka_unit_test(workers_leave_and_join),        cmocka_unit_test(lent_memory_carries_pushes_and_pulls),
+      cmocka_unit_test(workers_stop_together),         cmocka_unit_test(wrong_frames_end_their_connection),
   };
   const struct CMUnitTest rates[] = {cmocka_unit_test(print_rates)};
   if (argc > 1 && !strcmp(argv[1], "rates")) return cmocka_run_group_tests(rates, NULL, NULL);

@@ -70,23 +70,24 @@ static mscrt_status *end_checkpoint(training *t, bool wait) {
   return NULL;
 }
 
-/* Begins the checkpoint of a step if it is due, or if any rank was asked to stop. The last one is waited for. */
+/* Begins the checkpoint of a step if it is due, or if any rank was asked to stop. The last one is waited for, and each
+ * one where ranks run apart: they meet for it, and for nothing else. */
 static mscrt_status *keep_checkpoint(training *t, int64_t step) {
   const char *folder = cli_text(t->c, "ckpt-dir");
   int64_t every = cli_int(t->c, "ckpt-every", 0);
-  uint64_t stop = 0;
+  bool stop = false, apart = mscrt_ranks_run_apart(t->ctx);
   char path[CHECKPOINT_PATH];
   if (!folder) return NULL;
-  mscrt_status *s = mscrt_max(t->ctx, (uint64_t)stop_asked, &stop);
+  mscrt_status *s = mscrt_stop_together(t->ctx, stop_asked, &stop);
   t->stopped = stop;
   bool due = stop || step == t->steps || (every && step % every == 0);
   double begin = now_ms();
-  if (!s) s = end_checkpoint(t, due);
+  if (!s && (due || !apart)) s = end_checkpoint(t, due);
   if (s || !due) return s;
   checkpoint_path(folder, step, path); /* its length was checked */
   s = mscrt_checkpoint_begin(t->ctx, path);
   t->saves = !s;
-  if (!s && (stop || step == t->steps)) s = end_checkpoint(t, true);
+  if (!s && (stop || apart || step == t->steps)) s = end_checkpoint(t, true);
   t->save_ms += now_ms() - begin, t->saved++;
   return s;
 }
@@ -177,10 +178,10 @@ static void note_measured(training *t) {
   mscrt_stats s = {.struct_size = sizeof s};
   mscrt_get_stats(t->ctx, &s);
   double steps = 1e6 * (double)(t->done ? t->done : 1);
-  t->measured[t->rank] = (rank_times){(double)s.compute_ns / steps, (double)s.collective_ns / steps,
-                                    (double)s.exposed_ns / steps, (double)s.section_ns / steps,
-                                    (double)s.transfer_ns / steps, (double)s.transfer_wait_ns / steps,
-                                    (double)s.data_wait_ns / steps, 1e6 * (double)s.data_bytes / steps};
+  t->measured[t->rank] = (rank_times){(double)s.compute_ns / steps,   (double)s.collective_ns / steps,
+                                      (double)s.exposed_ns / steps,   (double)s.section_ns / steps,
+                                      (double)s.transfer_ns / steps,  (double)s.transfer_wait_ns / steps,
+                                      (double)s.data_wait_ns / steps, 1e6 * (double)s.data_bytes / steps};
 }
 
 static mscrt_overlap overlap_of(const cli *c) {
