@@ -2,7 +2,8 @@
 """unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
 gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
 staleness holds, and without one nobody waits for a worker that is stopped.  A server that is killed, or its copy, changes
-no bit; that both are is told.  Workers meet for a checkpoint and at no other step, and stop together.  What workers cannot do without waiting is refused."""
+no bit; that both are is told, also under msc launch, which starts the copies.  Workers meet for a checkpoint and at no
+other step, and stop together.  What workers cannot do without waiting is refused."""
 import array
 import json
 import os
@@ -125,7 +126,7 @@ def check_checkpoints_of_workers_apart():
             p.stdout.readline()
         children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
         os.kill(children[2], signal.SIGTERM)  # one worker knows, and tells all
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=120)
         saved = os.listdir(folder)
         assert len(saved) == 1 and "error" not in err.replace("exit code", ""), (launched, saved, err)
         steps = [json.loads(line[line.index("{"):])["step"] for line in out.splitlines() if '"loss"' in line]
@@ -171,11 +172,31 @@ def check_copies():
         assert losses_and_weights(out, steps) == wanted, victims
     code, seconds, _, err = run_and_kill(plan, wanted, [0, 2], 5)
     assert code == 3 and seconds < 60 and "was ended by signal 9" in err and "server 0" in err, (code, seconds, err)
-    p = subprocess.run([MSC, "launch", "-n", str(RANKS), "--servers", "3", "--", MSC, "run", plan, *DATA, "--steps", "1"],
-                       env=CLEAN, capture_output=True, text=True, timeout=60)
+    odd = {**CLEAN, "MSC_RANKS": str(RANKS), "MSC_RANK": "0", "MSC_SERVERS": "3", "MSC_ADDRESS": "@nobody"}
+    p = subprocess.run([MSC, "run", plan, *DATA, "--steps", "1"], env=odd, capture_output=True, text=True, timeout=120)
     assert p.returncode == 1 and "the job has 3 servers: of a plan whose servers have a copy, an even number" in p.stderr, p
-    out = call(MSC, "launch", "-n", str(RANKS), "--servers", "2", "--", MSC, "run", plan, *words[2:])
-    assert losses_and_weights(out, steps) == wanted
+    check_launched_copies(plan, wanted, words[2:])
+
+
+def check_launched_copies(plan, wanted, words):
+    """msc launch starts the copies of the servers of the plan that its program is given; a server that is killed there
+    is not missed."""
+    launched = [MSC, "launch", "-n", str(RANKS), "--servers", "2", "--", MSC, "run", plan, *words]
+    for victim in (None, 0, 3):
+        with open("said", "w") as said:
+            p = subprocess.Popen(launched, env=CLEAN, stdout=subprocess.PIPE, stderr=said, text=True)
+        out = [p.stdout.readline() for _ in range(20)]
+        children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
+        assert len(children) == RANKS + 4, children
+        if victim is not None:
+            os.kill(children[RANKS + victim], signal.SIGKILL)
+        out.append(p.stdout.read())
+        with open("said") as said:
+            err = said.read()
+        assert p.wait(timeout=120) == 0, (victim, err)
+        assert losses_and_weights("".join(out), len(wanted[0]) - 1) == wanted, victim
+        if victim is not None:
+            assert f"server {victim % 2} was ended by signal 9" in err and "goes on\n" in err, err
 
 
 # ---- refusals ----

@@ -11,9 +11,11 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/plan/plan.h"
 #include "tools/cli.h"
 #include "tools/cli_state.h"
 #include "tools/cluster/hosts.h"
@@ -44,16 +46,17 @@ typedef struct {
 typedef struct {
   cli *c;
   int local, nodes, node, restarts, generation; /* of hosts: local is their number */
-  int servers, processes; /* servers of parameters, which are the processes behind the ranks */
-  int replaced; /* so many ranks more may be started in the places of others */
-  size_t num_hosts;    /* 0: the ranks of this host are started here */
+  int servers, copies;                          /* servers of parameters; processes that each of them is */
+  int processes;                                /* ranks, behind them servers, behind these the copies of servers */
+  int replaced;                                 /* so many ranks more may be started in the places of others */
+  size_t num_hosts;                             /* 0: the ranks of this host are started here */
   launch_host *host;
   const char *token;
   const char *const **words; /* what each process runs */
   bool has_lifeline;         /* standard input says which signals the ranks get */
   int grace_ms;
   char master[280], port[8], address[300];
-  watch watched;   /* the processes of this host */
+  watch watched; /* the processes of this host */
   outputs *printed;
   struct pollfd *polled;
   int signals; /* descriptor */
@@ -108,11 +111,11 @@ static int ranks_of_hosts(const launcher *l) {
   int n = (int)cli_int(l->c, "n", 0);
   for (size_t i = 0; i < l->num_hosts; i++) {
     int slots = l->host[i].slots;
-    if (n && slots && slots < n)
-      return cli_usage(l->c, "-n %d: host %s has %d slots", n, l->host[i].name, slots), 0;
+    if (n && slots && slots < n) return cli_usage(l->c, "-n %d: host %s has %d slots", n, l->host[i].name, slots), 0;
     if (!cli_int(l->c, "n", 0) && (!slots || (n && slots != n)))
       return cli_usage(l->c, "host %s has %s: -n says how many ranks each host has", l->host[i].name,
-                       slots ? "other slots than those before it" : "no slots"), 0;
+                       slots ? "other slots than those before it" : "no slots"),
+             0;
     if (!n) n = slots;
   }
   return n;
@@ -143,13 +146,40 @@ static int read_hosts_options(launcher *l, const char *path) {
   const char *at = strchr(l->master, ':') ? "[%s]:%s" : "%s:%s";
   const char *place = msc_arena_printf(msc_context_arena(c->ctx), at, l->master, l->port);
   for (size_t i = 0; i < l->num_hosts; i++) {
-    const char *words = msc_arena_printf(
-        msc_context_arena(c->ctx), "-n %d --nodes %zu --node-rank %zu --master %s --grace %g --replace %d", n,
-        l->num_hosts, i, place, l->grace_ms / 1e3, (int)cli_int(c, "replace", 0));
+    const char *words = msc_arena_printf(msc_context_arena(c->ctx),
+                                         "-n %d --nodes %zu --node-rank %zu --master %s --grace %g --replace %d", n,
+                                         l->num_hosts, i, place, l->grace_ms / 1e3, (int)cli_int(c, "replace", 0));
     l->words[i] = hosts_command(c, &l->host[i], words);
   }
   l->grace_ms += HOST_MS; /* theirs comes first */
   return CLI_OK;
+}
+
+/* True if the file is a plan, which the four bytes behind its first word say. */
+static bool is_plan_file(const char *path) {
+  struct stat st;
+  char head[8] = "";
+  FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+  bool is_plan = f && fread(head, sizeof head, 1, f) == 1 && !memcmp(head + 4, "MSCP", 4);
+  if (f) fclose(f);
+  return is_plan;
+}
+
+/* How many processes each server is, as the first plan among the words of the program says; 1 without a plan, or with
+ * one that cannot be read, which the program reports. */
+static int copies_of_plan(cli *c) {
+  int copies = 1;
+  for (int i = 1; i < c->num_operands; i++) {
+    if (!is_plan_file(c->operands[i])) continue;
+    cli_bytes bytes;
+    mscrt_plan *plan = NULL;
+    if (!cli_read(c, c->operands[i], &bytes)) break;
+    mscrt_status_free(mscrt_plan_open_layouts(bytes.data, bytes.size, &plan));
+    if (plan) copies = mscrt_plan_server_copies(plan);
+    mscrt_plan_close(plan);
+    break;
+  }
+  return copies;
 }
 
 static int read_launch_options(launcher *l) {
@@ -173,8 +203,10 @@ static int read_launch_options(launcher *l) {
   if (!(cli_number(c, "grace", 1) > 0 && cli_number(c, "grace", 1) < 1e6))
     return cli_usage(c, "--grace is a number of seconds above 0");
   l->local = (int)n, l->nodes = (int)nodes, l->node = (int)node, l->restarts = (int)cli_int(c, "restarts", 0);
-  l->servers = (int)cli_int(c, "servers", 0), l->processes = l->local + l->servers;
-  if (l->servers < 0 || l->servers > MOST_SERVERS) return cli_usage(c, "--servers is 0 to %d", MOST_SERVERS);
+  if (cli_int(c, "servers", 0) < 0 || cli_int(c, "servers", 0) > MOST_SERVERS)
+    return cli_usage(c, "--servers is 0 to %d", MOST_SERVERS);
+  l->servers = (int)cli_int(c, "servers", 0), l->copies = l->servers ? copies_of_plan(c) : 1;
+  l->processes = l->local + l->servers * l->copies;
   if (l->servers && nodes > 1)
     return cli_usage(c, "--servers: servers of parameters are on the host of their workers; --nodes is %" PRId64,
                      nodes);
@@ -204,14 +236,15 @@ static void set_number(const char *name, int v) {
 }
 
 /* Sets the variables of a job with parameter servers, under msc's names and MindSpore's: the process is a server or a
- * worker, its number, how many there are of each. */
+ * worker, its number, how many there are of each. Copies of servers count as servers: the program finds them by their
+ * numbers, which are behind those of all servers. */
 static void set_server_environment(const launcher *l, int local_rank) {
   bool server = local_rank >= l->local;
   const struct {
     const char *name;
     int v;
-  } numbers[] = {{"MSC_SERVERS", l->servers},
-                 {"MS_SERVER_NUM", l->servers},
+  } numbers[] = {{"MSC_SERVERS", l->servers * l->copies},
+                 {"MS_SERVER_NUM", l->servers * l->copies},
                  {"MS_WORKER_NUM", l->local},
                  {"MS_NODE_ID", server ? local_rank - l->local : local_rank}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) set_number(numbers[i].name, numbers[i].v);
@@ -306,10 +339,18 @@ static bool start_all(launcher *l) {
 
 /* ---- what they print ---- */
 
+/* "server 1", or "the copy of server 1", for a process behind the ranks. */
+static const char *name_of_server(const launcher *l, int i, char out[48]) {
+  int server = i - l->local;
+  snprintf(out, 48, "%sserver %d", server < l->servers ? "" : "the copy of ", server % l->servers);
+  return out;
+}
+
 static void print_line(const launcher *l, int local_rank, stream *s) {
   if (!s->bytes) return;
   if (s->line[s->bytes - 1] != '\n') s->line[s->bytes++] = '\n';
-  if (local_rank >= l->local) fprintf(s->to, "[server %d] ", local_rank - l->local);
+  char name[48];
+  if (local_rank >= l->local) fprintf(s->to, "[%s] ", name_of_server(l, local_rank, name));
   else if (!l->num_hosts) fprintf(s->to, "[%d] ", l->node * l->local + local_rank); /* a host's launcher has done so */
   fwrite(s->line, 1, s->bytes, s->to);
   s->bytes = 0;
@@ -350,12 +391,23 @@ static bool replace_one(launcher *l, int i) {
   return start_one(l, i, true);
 }
 
+/* True if a signal has ended a server whose copy goes on, or a copy whose server goes on: nothing is lost. */
+static bool is_not_missed(launcher *l, int i) {
+  const watch *w = &l->watched;
+  int server = i - l->local, other = server < l->servers ? i + l->servers : i - l->servers;
+  char name[48];
+  if (server < 0 || l->copies < 2 || !WIFSIGNALED(w->status[i]) || w->ended[other]) return false;
+  fprintf(stderr, "msc launch: %s was ended by signal %d (%s); %s goes on\n", name_of_server(l, i, name),
+          WTERMSIG(w->status[i]), strsignal(WTERMSIG(w->status[i])), server < l->servers ? "its copy" : "the server");
+  return true;
+}
+
 static void reap_programs(launcher *l) {
   watch *w = &l->watched;
   for (int i; (i = watch_reap(w)) >= 0;) {
     close_output(l, i, &l->printed[i].out);
     close_output(l, i, &l->printed[i].err);
-    if (!w->status[i] || l->first >= 0 || w->asked || replace_one(l, i)) continue;
+    if (!w->status[i] || l->first >= 0 || w->asked || replace_one(l, i) || is_not_missed(l, i)) continue;
     l->first = i;
     watch_ends_in(w, l->grace_ms); /* the others may notice it themselves */
   }
@@ -371,8 +423,6 @@ static void take_signals(launcher *l) {
   while (read(l->signals, &told, sizeof told) == (ssize_t)sizeof told)
     if (told.ssi_signo != SIGCHLD) pass_on(l, (int)told.ssi_signo);
 }
-
-
 
 /* Reads standard input, which the launcher of the hosts holds over ssh: a byte is a signal to pass on; at its end that
  * launcher is gone, and the ranks are ended. */
@@ -425,13 +475,13 @@ static int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(sta
 
 static void tell_ended_program(const launcher *l, bool again) {
   int status = l->watched.status[l->first];
-  char how[80], next[60] = "";
+  char how[80], next[60] = "", name[48];
   if (WIFSIGNALED(status))
     snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
   else snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
   if (again) snprintf(next, sizeof next, "; restart %d of %d", l->generation, l->restarts);
   if (l->num_hosts) fprintf(stderr, "msc launch: on host %s ssh %s%s\n", l->host[l->first].name, how, next);
-  else if (l->first >= l->local) fprintf(stderr, "msc launch: server %d %s%s\n", l->first - l->local, how, next);
+  else if (l->first >= l->local) fprintf(stderr, "msc launch: %s %s%s\n", name_of_server(l, l->first, name), how, next);
   else fprintf(stderr, "msc launch: rank %d %s%s\n", l->node * l->local + l->first, how, next);
 }
 
@@ -487,7 +537,7 @@ static const cli_option options[] = {
      "start the ranks on these hosts over ssh, in this folder: a line HOST [slots=N] for each; rank 0 is on the first"},
     {"servers", CLI_INT, "S",
      "servers of parameters, which run the program too: MSC_SERVER says which one a process is, from 1 on, and MS_ROLE "
-     "that it is one; default 0"},
+     "that it is one; where PROGRAM is given a plan whose servers have a copy, the copies are started too; default 0"},
     {"nodes", CLI_INT, "K", "hosts, each with as many ranks; default PET_NNODES, or 1"},
     {"node-rank", CLI_INT, "I", "number of this host; default PET_NODE_RANK or JOB_COMPLETION_INDEX"},
     {"master", CLI_TEXT, "HOST:PORT",

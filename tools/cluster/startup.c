@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEFAULT_PORT = 29500, MOST_RANKS = 1 << 20 , MOST_SERVERS = 64};
+enum { DEFAULT_PORT = 29500, MOST_RANKS = 1 << 20, MOST_SERVERS = 128 /* with their copies */ };
 
 /* ---- reading variables ---- */
 
