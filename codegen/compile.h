@@ -25,6 +25,7 @@ typedef struct {
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   bool is_trial;               /* `after` is told so */
+  bool without_code;           /* the plan is only asked for times and sizes */
   /* called with the time of everything that is not a pass; a name may come several times */
   void (*phase)(void *user, const char *name, uint64_t ns);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
@@ -43,8 +44,8 @@ msc_pass_options msc_pass_options_of(const msc_compile_options *o);
 /* Reports the end of phase `name`, which began at `begin` (msc_clock_ns()). */
 void msc_end_phase(const msc_compile_options *o, const char *name, uint64_t begin);
 
-/* The options of a trial, which runs passes over a copy of the module: nothing is verified, and only `after` is
- * called. */
+/* The options of a trial, which runs passes over a copy of the module: nothing is verified, only `after` is called, and
+ * the plan has no code. */
 msc_compile_options msc_trial_of(const msc_compile_options *o);
 
 /* Runs the passes between two checkpoints, with these options. */

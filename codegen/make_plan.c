@@ -117,7 +117,7 @@ static msc_plan *plan_of_module(msc_context *ctx, const msc_module *m, const msc
   uint64_t begin = msc_clock_ns();
   msc_plan *p = msc_plan_of(ctx, m, &options->target, wants, user, options->emitted ? &code : NULL);
   if (p) p->code.text = code;
-  msc_end_phase(options, "code made", begin);
+  msc_end_phase(options, p && !p->has_code ? "plans without code" : "code made", begin);
   return p;
 }
 
@@ -147,6 +147,7 @@ static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
 static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept,
                            uint64_t code_limit) {
   compilation c = {.ctx = ctx, .o = options, .step_ns = -1, .most_kept = most_kept};
+  if (options->without_code) code_limit = 0;
   msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
@@ -294,7 +295,7 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
     ok = shrink_plan(&t);
   }
   msc_arena_free(scratch);
-  return ok && t.best && make_code(t.best, o) ? t.best : NULL;
+  return ok && t.best && (o->without_code || make_code(t.best, o)) ? t.best : NULL;
 }
 
 msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {

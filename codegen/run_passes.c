@@ -37,7 +37,8 @@ msc_compile_options msc_trial_of(const msc_compile_options *o) {
                                .user = o->user,
                                .after = o->after,
                                .phase = o->phase,
-                               .is_trial = true};
+                               .is_trial = true,
+                               .without_code = true};
 }
 
 bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_options *o, msc_checkpoint from,
