@@ -65,7 +65,8 @@ static bool reads_b_where_it_lies(const msc_plan_matmul *m, const msc_product_ke
 /* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
  * share them, for each reads a again; rows of a take a quarter of it, and eight groups where there are many. Tiles are
  * halved while there are too few for the threads of a small machine and what remains is worth a call. Rows of a
- * transposed a are packed for each tile, so workers share only its columns. */
+ * transposed a are packed for each tile, so workers share only its columns, and half as many tiles are enough: packing
+ * rows again for the other half of the columns takes longer than threads wait for each other. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   enum { WIDE = 4, SPAN = 4 /* rows so few that they meet so many panels together, where b lies */ };
@@ -82,7 +83,8 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   if (parts > 1 && parts < FEW && row_parts * parts < 4 * FEW && !packs_rows) parts = FEW;
   m->tile_n = share_rounded_up(m->n, parts, width);
   m->tile_m = share_rounded_up(m->m, row_parts, row_parts > 1 ? height : 2);
-  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW &&
+  uint64_t least = packs_rows ? FEW / 2 : FEW;
+  while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < least &&
          2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
     bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
     if (narrow && m->tile_n <= width) break;
