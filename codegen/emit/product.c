@@ -273,18 +273,6 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   }
 }
 
-/* Where a line is brought to: the nearest cache, for writing, or that behind it. */
-typedef enum { TO_READ, TO_WRITE, TO_READ_LATER } fetching;
-
-/* Prefetches a line of memory that is read, or written, soon. */
-static void fetch(product *p, LLVMValueRef place, fetching what) {
-  enum { DATA = 1 };
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
-  LLVMValueRef arg[4] = {place, LLVMConstInt(i32, what == TO_WRITE, false),
-                         LLVMConstInt(i32, what == TO_READ_LATER ? 2 : 3, false), LLVMConstInt(i32, DATA, false)};
-  msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
-}
-
 /* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
  * prefetches them. Rows that lie a multiple of 4096 bytes apart have few places in the nearest cache, which would lose
  * them before they are read. */

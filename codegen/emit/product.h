@@ -208,6 +208,18 @@ static inline LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRe
   return hide(p, at(p, pointer, elems));
 }
 
+/* Where a line is brought to: the nearest cache, for writing, or that behind it. */
+typedef enum { TO_READ, TO_WRITE, TO_READ_LATER } fetching;
+
+/* Prefetches a line of memory that is read, or written, soon. */
+static inline void fetch(product *p, LLVMValueRef place, fetching what) {
+  enum { DATA = 1 };
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
+  LLVMValueRef arg[4] = {place, LLVMConstInt(i32, what == TO_WRITE, false),
+                         LLVMConstInt(i32, what == TO_READ_LATER ? 2 : 3, false), LLVMConstInt(i32, DATA, false)};
+  msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
+}
+
 /* Stores `height` rows of sums, of the columns of one panel; mask: of each vector, or all NULL. Pointers go from row to
  * row: LLVM keeps the address of each row on the stack otherwise. */
 static inline void store_rows(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,

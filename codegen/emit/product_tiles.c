@@ -14,6 +14,7 @@ enum {
   A_TILE = 4,                         /* first register of rows of a; 0 to 3 have sums */
   B_TILE = 6,                         /* first register of columns of b */
   ROWS_AT_ONCE = 4,                   /* rows of sums that are added at once */
+  LINES = 8,                          /* of the next panel of b that are fetched while a chunk is multiplied */
   SUMS = MSC_TILE_HEIGHT * 2 * PAIRS, /* elements of the sums of a block */
 };
 
@@ -65,14 +66,22 @@ static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValue
   call_amx(p, "llvm.x86.ldtilecfg", 1, (LLVMValueRef[]){t->shape});
 }
 
-/* Sums the next block and stores the sums at `to`. */
-static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef to) {
+/* Prefetches lines of the panel of b that is read after this one. Otherwise the first rows that meet it wait for the
+ * last cache, longer than they are multiplied. */
+static void fetch_lines(product *p, LLVMValueRef next) {
+  for (int i = 0; i < LINES; i++) fetch(p, at(p, next, i64(p, i * PAIRS)), TO_READ_LATER);
+}
+
+/* Sums the next block and stores the sums at `to`. next: what is fetched meanwhile. */
+static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef *next,
+                      LLVMValueRef to) {
   msc_ir_loop terms;
-  LLVMValueRef at_both[2] = {*a, *b}, chunks = LLVMBuildSDiv(p->b, t->block, t->chunk, ""),
+  LLVMValueRef at_both[3] = {*a, *b, *next}, chunks = LLVMBuildSDiv(p->b, t->block, t->chunk, ""),
                step = nsw_mul(p, t->row_a, i64(p, 4)), below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)),
                other = nsw_mul(p, t->second, t->row_a);
   for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){tile_number(p, i)});
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), chunks, 1, 2, at_both);
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), chunks, 1, 3, at_both);
+  fetch_lines(p, at_both[2]);
   for (int i = 0; i < 2; i++) load_tile(p, B_TILE + i, at(p, at_both[1], i64(p, i * PAIRS)), i64(p, 8 * PAIRS));
   for (int i = 0; i < 2; i++) {
     load_tile(p, A_TILE + i, i ? at(p, at_both[0], other) : at_both[0], step);
@@ -82,8 +91,9 @@ static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef
   }
   at_both[0] = at(p, at_both[0], t->chunk);
   at_both[1] = at(p, at_both[1], nsw_mul(p, t->chunk, i64(p, 2 * PAIRS)));
+  at_both[2] = at(p, at_both[2], nsw_mul(p, t->chunk, i64(p, LINES)));
   msc_ir_loop_close(&p->e, &terms, at_both);
-  *a = at_both[0], *b = at_both[1];
+  *a = at_both[0], *b = at_both[1], *next = at_both[2];
   for (int i = 0; i < A_TILE; i++) {
     LLVMValueRef place = at(p, to, i64(p, i % 2 * PAIRS));
     store_tile(p, i, i / 2 ? at(p, place, below) : place);
@@ -113,12 +123,21 @@ static LLVMValueRef add_waiting_sums(product *p, LLVMValueRef block, LLVMValueRe
   return at(p, top, nsw_add(p, down, i64(p, SUMS)));
 }
 
+/* Where lines of the next panel are fetched while the group of rows of this number meets a panel, so that four groups
+ * fetch all of it. */
+static LLVMValueRef next_lines(product *p, const tiling *t, LLVMValueRef panel, LLVMValueRef group) {
+  LLVMValueRef next = at(p, panel, nsw_mul(p, t->k, i64(p, 2 * PAIRS)));
+  return at(p, next, nsw_mul(p, group, nsw_mul(p, t->k, i64(p, LINES))));
+}
+
 /* Multiplies `rows` rows from `row` on, as many as the registers are set to, by one panel of b. */
-static void multiply_tiles(product *p, const tiling *t, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef column) {
+static void multiply_tiles(product *p, const tiling *t, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef column,
+                           LLVMValueRef group) {
   msc_ir_loop blocks, lines;
-  LLVMValueRef place[3] = {at(p, t->a, nsw_mul(p, row, t->row_a)), at(p, t->b, nsw_mul(p, column, t->k)), t->sums};
-  msc_ir_loop_open(&p->e, &blocks, i64(p, 0), t->blocks, 1, 3, place);
-  sum_tiles(p, t, &place[0], &place[1], place[2]);
+  LLVMValueRef place[4] = {at(p, t->a, nsw_mul(p, row, t->row_a)), at(p, t->b, nsw_mul(p, column, t->k)), t->sums};
+  place[3] = next_lines(p, t, place[1], group);
+  msc_ir_loop_open(&p->e, &blocks, i64(p, 0), t->blocks, 1, 4, place);
+  sum_tiles(p, t, &place[0], &place[1], &place[3], place[2]);
   place[2] = add_waiting_sums(p, blocks.index, place[2], rows);
   msc_ir_loop_close(&p->e, &blocks, place);
   msc_ir_loop_open(&p->e, &lines, i64(p, 0), rows, 1, 0, NULL);
@@ -133,7 +152,8 @@ static void multiply_panels(product *p, const tiling *t, LLVMValueRef first, LLV
   msc_ir_loop panels, groups;
   msc_ir_loop_open(&p->e, &panels, i64(p, 0), t->c.columns, p->width, 0, NULL);
   msc_ir_loop_open(&p->e, &groups, first, last, MSC_TILE_HEIGHT, 0, NULL);
-  multiply_tiles(p, t, groups.index, rows, panels.index);
+  LLVMValueRef group = LLVMBuildSDiv(p->b, nsw_sub(p, groups.index, first), i64(p, MSC_TILE_HEIGHT), "");
+  multiply_tiles(p, t, groups.index, rows, panels.index, group);
   msc_ir_loop_close(&p->e, &groups, NULL);
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
