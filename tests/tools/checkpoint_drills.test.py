@@ -199,16 +199,26 @@ for plan, number, why in (("one.bin", 28, "No space left on device"), ("whole.bi
     print(f"{plan}: each of {failed} calls failed once: {why}")
     expect.check(f"{plan}: {failed} calls were made to fail", failed >= 8)
 
-# Steps go on while a disk takes seconds for the checkpoint of step 20; the last checkpoint is waited for.
-run = subprocess.Popen([MSC, "run", "one.bin", *RUN.split(), "--steps", "24", "--ckpt-dir", "slow", "--ckpt-every",
-                        "20"], stdout=subprocess.PIPE, text=True, env={**os.environ, **PRELOAD, "SLOW_MS": "700"})
-when = {}
-for line in run.stdout:
-    if '"step"' in line:
-        when[json.loads(line)["step"]] = time.monotonic()
-run.wait()
-end = time.monotonic()
-expect.check(f"steps beside a save: {when[23] - when[20]:.3f} s, then {end - when[24]:.3f} s",
-             when[23] - when[20] < 0.6 and end - when[24] > 1.4 and
-             checkpoints("slow") == ["step-000000000020", "step-000000000024"])
+
+def train_on_slow_disk(ms):
+    """(seconds that steps 21 to 23 took, beside the save of step 20; seconds from step 24 to the end)."""
+    shutil.rmtree("slow", ignore_errors=True)
+    run = subprocess.Popen([MSC, "run", "one.bin", *RUN.split(), "--steps", "24", "--ckpt-dir", "slow", "--ckpt-every",
+                            "20"], stdout=subprocess.PIPE, text=True, env={**os.environ, **PRELOAD, "SLOW_MS": str(ms)})
+    when = {}
+    for line in run.stdout:
+        if '"step"' in line:
+            when[json.loads(line)["step"]] = time.monotonic()
+    run.wait()
+    expect.check("checkpoints on a slow disk", checkpoints("slow") == ["step-000000000020", "step-000000000024"])
+    return when[23] - when[20], time.monotonic() - when[24]
+
+
+# Steps go on while a disk takes seconds for the checkpoint of step 20; the last checkpoint is waited for. Others may have
+# the cores: then the disk is still slower.
+for ms in (700, 2100, 6300):
+    beside, behind = train_on_slow_disk(ms)
+    if beside < 0.85e-3 * ms:
+        break
+expect.check(f"steps beside a save: {beside:.3f} s, then {behind:.3f} s", beside < 0.85e-3 * ms and behind > 2e-3 * ms)
 expect.done()
