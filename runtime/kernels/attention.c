@@ -18,6 +18,7 @@ typedef struct {
   void *const *buffers;
   msc_attention a;
   msc_attention_cut cut;
+  const mscrt_score_loops *loops;
   float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *turned, *sums, *totals;
 } item;
 
@@ -45,31 +46,31 @@ static void pack_turned(const item *t, matrix m, int64_t rows, int64_t terms, fl
 /* Packs a matrix whose rows are terms of a product. */
 static void pack_straight(const item *t, matrix m, int64_t columns, int64_t terms, float *panels) {
   int64_t width = t->a.width;
-  for (int64_t c = 0; c < columns; c += width) {
-    int64_t num = mscrt_smaller(width, columns - c), whole = num == width ? width / LANES * LANES : 0;
-    for (int64_t k = 0; k < terms; k++, panels += width) {
-      const float *from = m.at + k * m.step + c;
-      for (int64_t i = 0; i < whole; i += LANES) *(mscrt_lanes *)(panels + i) = *(const mscrt_lanes *)(from + i);
-      for (int64_t i = whole; i < width; i++) panels[i] = i < num ? from[i] : 0;
-    }
-  }
+  for (int64_t c = 0; c < columns; c += width, panels += terms * width)
+    t->loops->copy(m.at + c, m.step, terms, mscrt_smaller(width, columns - c), width, panels);
 }
 
 /* c = a b, or with `more` c += a b; a's terms lie side by side unless it is turned.  lies: elements from term to term
- * of b; 0: b is packed. */
+ * of b; 0: b is packed, in panels of `packed` terms, of which the first `terms` are taken. */
 typedef struct {
   matrix a, c;
   float *b;
-  int64_t lies, rows, columns, terms;
+  int64_t lies, packed, rows, columns, terms;
   bool turned, more;
 } product;
 
-static void multiply(const item *t, const product *p) {
-  void *buffers[5] = {p->a.at, p->b, p->c.at, t->turned, p->more ? p->c.at : NULL};
+static void multiply_columns(const item *t, const product *p, float *b, int64_t from, int64_t columns) {
+  float *c = p->c.at + from;
   t->r->multiply(
-      buffers, 0, p->rows,
-      (int64_t[10]){p->columns, p->terms, p->a.step, p->c.step, 1, p->turned, false, p->more ? p->c.step : 0, p->lies},
+      (void *[]){p->a.at, b, c, t->turned, p->more ? c : NULL}, 0, p->rows,
+      (int64_t[10]){columns, p->terms, p->a.step, p->c.step, 1, p->turned, false, p->more ? p->c.step : 0, p->lies},
       NULL);
+}
+
+static void multiply(const item *t, const product *p) {
+  int64_t width = p->lies || p->terms == p->packed ? p->columns : t->a.width;
+  for (int64_t c = 0; c < p->columns; c += width)
+    multiply_columns(t, p, p->lies ? p->b : p->b + c * p->packed, c, mscrt_smaller(width, p->columns - c));
 }
 
 /* Sets the second operand of a product: b where it lies if its columns are whole panels, else b packed into
@@ -80,7 +81,7 @@ static void take_straight(const item *t, product *p, matrix b, float *panels) {
     return;
   }
   pack_straight(t, b, p->columns, p->terms, panels);
-  p->b = panels, p->lies = 0;
+  p->b = panels, p->lies = 0, p->packed = p->terms;
 }
 
 /* ---- blocks of scores ---- */
@@ -114,31 +115,13 @@ static mscrt_scores block_of(const item *t, int64_t batch, int64_t head, int64_t
 
 /* Fills a block with the products of rows of a and rows that are packed. */
 static void multiply_turned(const item *t, const mscrt_scores *b, float *to, matrix a, float *panels, int64_t terms) {
-  multiply(t, &(product){.a = a, .b = panels, .c = {to, KEYS}, .rows = b->rows, .columns = b->keys, .terms = terms});
+  multiply(
+      t,
+      &(product){
+          .a = a, .b = panels, .c = {to, KEYS}, .packed = terms, .rows = b->rows, .columns = b->keys, .terms = terms});
 }
 
 /* ---- y ---- */
-
-/* The natural logarithm of a normal number: of the mantissa the series of artanh. */
-static double logarithm(double x) {
-  int64_t bits, one = (int64_t)1 << 52;
-  memcpy(&bits, &x, sizeof bits);
-  if (!(x > 0) || x == INFINITY) return x == 0 ? -INFINITY : x;
-  int64_t power = (bits >> 52) - 1023;
-  bits = (bits & (one - 1)) | (int64_t)1023 << 52;
-  memcpy(&x, &bits, sizeof x);
-  static const double parts[] = {1.0 / 25, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
-                                 1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1};
-  double r = (x - 1) / (x + 1), square = r * r, sum = 0;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) sum = sum * square + parts[i];
-  return 2 * r * sum + (double)power * 0.693147180559945309;
-}
-
-/* Sets the scores behind the block's own to 0, up to `keys` of them. */
-static void clear_behind(const mscrt_scores *b, float *scores, int64_t keys) {
-  for (int64_t i = 0; i < b->rows && b->keys < keys; i++)
-    memset(scores + i * KEYS + b->keys, 0, sizeof *scores * (size_t)(keys - b->keys));
-}
 
 /* Adds the weighted values of `keys` keys to the sums of some rows of a head. */
 static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, int64_t num, int64_t key,
@@ -153,10 +136,8 @@ static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, 
     if (t->r->graph->causal && key >= first + row + rows) continue;
     mscrt_scores b = block_of(t, batch, head, first + row, rows, key, keys);
     multiply_turned(t, &b, b.scores, matrix_of(t, 0, batch, head, first + row), t->panels_k, t->a.e);
-    mscrt_weigh_scores(&b, most + row, total + row, t->sums + row * f, key ? f : 0);
-    if (!p.lies) clear_behind(&b, b.scores, keys);
-    p.a = (matrix){b.scores, KEYS}, p.c = (matrix){t->sums + row * f, f}, p.rows = rows;
-    p.terms = p.lies ? b.keys : keys;
+    t->loops->weigh(&b, most + row, total + row, t->sums + row * f, key ? f : 0);
+    p.a = (matrix){b.scores, KEYS}, p.c = (matrix){t->sums + row * f, f}, p.rows = rows, p.terms = b.keys;
     multiply(t, &p);
   }
 }
@@ -171,13 +152,8 @@ static void attend(const item *t, int64_t unit) {
   for (int64_t key = 0; key < t->a.keys && !(t->r->graph->causal && key >= first + num); key += KEYS)
     add_keys(t, batch, head, first, num, key, mscrt_smaller(KEYS, t->a.keys - key));
   matrix y = matrix_of(t, result, batch, head, first), stats = matrix_of(t, result + 1, batch, head, first);
-  for (int64_t i = 0; i < num; i++) {
-    float *to = y.at + i * y.step, *sum = t->sums + i * t->a.f;
-    int64_t c = 0;
-    for (; c + LANES <= t->a.f; c += LANES) *(mscrt_lanes *)(to + c) = *(mscrt_lanes *)(sum + c) / total[i];
-    for (; c < t->a.f; c++) to[c] = sum[c] / total[i];
-    stats.at[i * stats.step] = (float)((double)most[i] + logarithm(total[i]));
-  }
+  t->loops->divide(t->sums, total, num, t->a.f, y.at, y.step);
+  t->loops->log(most, total, num, stats.at, stats.step);
 }
 
 /* ---- gradients ---- */
@@ -187,40 +163,31 @@ enum { Q, K, V, Y, STATS, DY };
 /* Sums dy y of each row of a head. */
 static void sum_along(const item *t, int64_t batch, int64_t head, float *out_sum) {
   matrix y = matrix_of(t, Y, batch, head, 0), dy = matrix_of(t, DY, batch, head, 0);
-  for (int64_t i = 0; i < t->a.rows; i++) {
-    const float *a = y.at + i * y.step, *b = dy.at + i * dy.step;
-    mscrt_lanes sum = {0};
-    float part[LANES], rest = 0;
-    int64_t c = 0;
-    for (; c + LANES <= t->a.f; c += LANES) sum += *(const mscrt_lanes *)(a + c) * *(const mscrt_lanes *)(b + c);
-    for (; c < t->a.f; c++) rest += a[c] * b[c];
-    memcpy(part, &sum, sizeof sum);
-    for (int half = LANES / 2; half; half /= 2)
-      for (int k = 0; k < half; k++) part[k] += part[k + half];
-    out_sum[i] = part[0] + rest;
-  }
+  t->loops->multiply(y.at, y.step, dy.at, dy.step, t->a.rows, t->a.f, out_sum);
 }
 
-/* Adds the products of a block's rows, turned, with a matrix of as many rows to c. */
-static void add_turned(const item *t, const mscrt_scores *b, float *scores, matrix of, matrix c, int64_t columns) {
+/* Makes c the products of a block's rows, turned, with a matrix of as many rows, or adds them to it. */
+static void add_turned(const item *t, const mscrt_scores *b, float *scores, matrix of, matrix c, int64_t columns,
+                       bool more) {
   product p = {
-      .a = {scores, KEYS}, .c = c, .rows = b->keys, .columns = columns, .terms = b->rows, .turned = true, .more = true};
+      .a = {scores, KEYS}, .c = c, .rows = b->keys, .columns = columns, .terms = b->rows, .turned = true, .more = more};
   take_straight(t, &p, of, t->panels_rows);
   multiply(t, &p);
 }
 
-/* Adds what one block of scores adds to the gradients; keys: its keys as terms of a product. */
+/* Adds what one block of scores adds to the gradients; keys: its keys as terms of a product; more: it is not the first
+ * that adds to the gradients of its keys. */
 static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64_t head, const product *keys,
-                      const float *along) {
+                      const float *along, bool more) {
   int64_t group = head / (t->a.heads / t->a.groups);
   int result = t->r->graph->num_operands - 3;
   matrix q = matrix_of(t, Q, batch, head, b->row), dy = matrix_of(t, DY, batch, head, b->row),
          stats = matrix_of(t, STATS, batch, head, b->row);
   multiply_turned(t, b, b->scores, q, t->panels_k, t->a.e);
   multiply_turned(t, b, b->other, dy, t->panels_v, t->a.f);
-  mscrt_differentiate_scores(b, stats.at, along);
-  add_turned(t, b, b->scores, dy, matrix_of(t, result + 2, batch, group, b->key), t->a.f);
-  add_turned(t, b, b->other, q, matrix_of(t, result + 1, batch, group, b->key), t->a.e);
+  t->loops->differentiate(b, stats.at, along);
+  add_turned(t, b, b->scores, dy, matrix_of(t, result + 2, batch, group, b->key), t->a.f, more);
+  add_turned(t, b, b->other, q, matrix_of(t, result + 1, batch, group, b->key), t->a.e, more);
   product p = {.a = {b->other, KEYS},
                .c = matrix_of(t, result, batch, head, b->row),
                .rows = b->rows,
@@ -228,38 +195,45 @@ static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64
                .terms = b->keys,
                .b = keys->b,
                .lies = keys->lies,
+               .packed = keys->packed,
                .more = b->key > 0};
-  if (!p.lies) clear_behind(b, b->other, keys->terms), p.terms = keys->terms;
   multiply(t, &p);
 }
 
-static void clear_rows(matrix m, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; i++) memset(m.at + i * m.step, 0, sizeof *m.at * (size_t)columns);
+/* Clears the gradients of so many keys, to which no block adds. */
+static void clear_keys(const item *t, int64_t batch, int64_t group, int64_t key, int64_t keys) {
+  int result = t->r->graph->num_operands - 3;
+  matrix dk = matrix_of(t, result + 1, batch, group, key), dv = matrix_of(t, result + 2, batch, group, key);
+  for (int64_t i = 0; i < keys; i++) {
+    memset(dk.at + i * dk.step, 0, sizeof *dk.at * (size_t)t->a.e);
+    memset(dv.at + i * dv.step, 0, sizeof *dv.at * (size_t)t->a.f);
+  }
 }
 
 static void differentiate(const item *t, int64_t unit) {
   int64_t group = unit % t->a.groups, batch = unit / t->a.groups, members = t->a.heads / t->a.groups,
           head = group * members;
-  int result = t->r->graph->num_operands - 3;
   for (int64_t m = 0; m < members; m++) sum_along(t, batch, head + m, t->totals + m * t->a.rows);
   for (int64_t key = 0; key < t->a.keys; key += KEYS) {
-    int64_t keys = mscrt_smaller(KEYS, t->a.keys - key);
+    int64_t keys = mscrt_smaller(KEYS, t->a.keys - key), first = t->r->graph->causal ? key / ROWS * ROWS : 0, made = 0;
     pack_turned(t, matrix_of(t, K, batch, group, key), keys, t->a.e, t->panels_k);
     pack_turned(t, matrix_of(t, V, batch, group, key), keys, t->a.f, t->panels_v);
     product p = {.columns = t->a.e, .terms = keys};
     take_straight(t, &p, matrix_of(t, K, batch, group, key), t->panels_keys);
-    clear_rows(matrix_of(t, result + 1, batch, group, key), keys, t->a.e);
-    clear_rows(matrix_of(t, result + 2, batch, group, key), keys, t->a.f);
     for (int64_t m = 0; m < members; m++)
-      for (int64_t row = t->r->graph->causal ? key / ROWS * ROWS : 0; row < t->a.rows; row += ROWS) {
+      for (int64_t row = first; row < t->a.rows; row += ROWS) {
         mscrt_scores b = block_of(t, batch, head + m, row, mscrt_smaller(ROWS, t->a.rows - row), key, keys);
-        add_block(t, &b, batch, head + m, &p, t->totals + m * t->a.rows + row);
+        if (!made) clear_keys(t, batch, group, key + b.keys, keys - b.keys);
+        add_block(t, &b, batch, head + m, &p, t->totals + m * t->a.rows + row, made > 0);
+        made++;
       }
+    if (!made) clear_keys(t, batch, group, key, keys);
   }
 }
 
 void mscrt_run_attention(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
   item t = {.r = r, .buffers = buffers, .a = mscrt_attention_of(r->graph), .panels_k = room};
+  t.loops = mscrt_score_loops_here();
   t.cut = msc_attention_cut_of(&t.a);
   t.panels_v = t.panels_k + t.cut.panels_k;
   t.panels_keys = t.panels_v + t.cut.panels_v;

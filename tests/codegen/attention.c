@@ -15,6 +15,7 @@ static const int64_t cases[][12] = {
     {1, 4, 2, 65, 65, 64, 64, 1, 1, 1, 0, 0},   {2, 2, 1, 70, 300, 16, 24, 0, 0, 0, 0, 0},
     {1, 2, 2, 300, 70, 5, 7, 1, 1, 0, 0, 1},    {1, 6, 2, 130, 520, 40, 33, 0, 0, 1, 1, 0},
     {1, 1, 1, 530, 530, 32, 64, 1, 1, 1, 1, 1}, {3, 3, 3, 17, 257, 96, 8, 0, 0, 0, 1, 0},
+    {1, 4, 2, 70, 600, 72, 80, 1, 0, 1, 1, 0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -165,8 +166,8 @@ static uint64_t check_case(kernel_run *run, int number, extras extra, const msc_
   const int64_t *v = cases[number];
   mscrt_graph_tensor q = tensor(v[0], v[1], v[3], v[5]), k = tensor(v[0], v[2], v[4], v[5]),
                      y = tensor(v[0], v[1], v[3], v[6]), of_v = tensor(v[0], v[2], v[4], v[6]),
-                     full = tensor(v[0], v[1], v[3], v[4]), mask = tensor(v[8] ? 1 : v[0], v[9] ? 1 : v[1],
-                                                                          v[10] ? 1 : v[3], v[11] ? 1 : v[4]);
+                     full = tensor(v[0], v[1], v[3], v[4]),
+                     mask = tensor(v[8] ? 1 : v[0], v[9] ? 1 : v[1], v[10] ? 1 : v[3], v[11] ? 1 : v[4]);
   mscrt_graph_tensor t[NUM_TENSORS] = {q, k, of_v, y, tensor(v[0], v[1], v[3], 1), y, extra == ADDED ? mask : full,
                                        q, k, of_v};
   fenced memory[NUM_TENSORS];
