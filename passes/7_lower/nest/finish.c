@@ -103,17 +103,39 @@ static bool has_reach(const msc_nester *n) {
          !n->num_starts;
 }
 
+/* Leaves of an axis the values for which `guard`, of a load, can be true: the guards of a concat's parts say that one
+ * coordinate lies inside. */
+static void narrow_axes(const msc_nester *n, uint16_t guard, int64_t *from, int64_t *to) {
+  const msc_instr *in = &n->instr[guard], *index = &n->instr[in->arg[0]], *size = &n->instr[in->arg[1]];
+  int axis = 0;
+  if (in->code == NEST_AND) {
+    narrow_axes(n, in->arg[0], from, to);
+    narrow_axes(n, in->arg[1], from, to);
+  }
+  if (in->code != NEST_COMPARE || in->imm != NEST_BELOW || index->code != NEST_INDEX || size->code != NEST_DIM) return;
+  const msc_affine *at = &n->at[in->arg[0]];
+  uint32_t axes = msc_affine_axes(at);
+  while (axis < n->num_axes && axes != 1u << axis) axis++;
+  if (axis == n->num_axes || at->coef[axis] != 1) return;
+  int64_t first = -at->c0, last = n->dims[size->imm] - 1 - at->c0;
+  if (first > to[axis] || last < from[axis]) return;
+  if (first > from[axis]) from[axis] = first;
+  if (last < to[axis]) to[axis] = last;
+}
+
 /* Widens the reach of the instruction's buffer by what it touches. False: that depends on values, or goes backwards. */
 static bool add_reach(const msc_nester *n, int i, int outer, msc_nest_reach *r, bool first) {
   const msc_instr *in = &n->instr[i];
   const msc_affine *at = &n->at[i];
   int64_t bytes = msc_dtype_bytes((msc_dtype)n->buffer[in->buffer].dtype), lo = at->c0, hi = at->c0 + 1;
+  int64_t from[MSC_NEST_AXES], to[MSC_NEST_AXES];
   if ((in->code != NEST_LOAD || in->arg[0]) && in->code != NEST_STORE) return false;
+  for (int a = 0; a < n->num_axes; a++) from[a] = 0, to[a] = n->extent[a] - 1;
+  if (in->code == NEST_LOAD && in->arg[1]) narrow_axes(n, in->arg[1], from, to);
   for (int a = 0; a < n->num_axes; a++) {
     if (a == outer) continue;
-    int64_t far = at->coef[a] * (n->extent[a] - 1);
-    if (far < 0) lo += far;
-    else hi += far;
+    lo += at->coef[a] * (at->coef[a] < 0 ? to[a] : from[a]);
+    hi += at->coef[a] * (at->coef[a] < 0 ? from[a] : to[a]);
   }
   if (at->coef[outer] < 0 || (!first && r->step != at->coef[outer] * bytes)) return false;
   *r = (msc_nest_reach){first || lo * bytes < r->lo ? lo * bytes : r->lo,
@@ -147,8 +169,8 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->kind = (uint8_t)w->kind, h->num_axes = (uint8_t)n->num_axes;
   h->num_phases = (uint8_t)w->num_phases;
   h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)n->target->lanes(n);
-  h->keeps_row = n->target->keeps_rows && w->kind == MSC_NEST_ROW && w->num_phases > 1 &&
-                 w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
+  h->keeps_row = n->target->keeps_rows && w->kind == MSC_NEST_ROW && w->num_phases > 1 && w->reduced == 1u << w->lane &&
+                 n->extent[w->lane] <= MSC_KEPT_ROW;
   h->strands = (uint8_t)(w->strands > 1 ? w->strands : 0);
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
