@@ -1,13 +1,13 @@
 """products: matrix products [form, batch, m, n, k] in; for each the speed of msc's kernels beside the libraries that
 can be loaded, by turns, on one thread and on two; printed as GF/s and as ratios to the best of them.
 
-    tests/bench/products.py [THREADS ...] [hot|cold ...] [BATCHxMxNxK ...]
+    tests/bench/products.py [THREADS ...] [hot|cold ...] [f32|bf16] [BATCHxMxNxK ...]
     MSC_VECTOR_BYTES=32 tests/bench/products.py 1 hot             all of them limited to AVX2
 
 BENCH_PYTHON: Pythons that may have torch and numpy, with colons.  Cold: other memory is written before each product,
 more than the caches of a core hold.
 The libraries: torch (its matmul, MKL), torch's oneDNN (its linear layer, without transposed a), oneDNN (libdnnl.so.2)
-and OpenBLAS (numpy's own, or libopenblas.so.0).
+and OpenBLAS (numpy's own, or libopenblas.so.0).  For bf16 torch alone.
 A product is a plan of its own, executed by libmscrt in this process: tiles, packing and threads as in a network."""
 import array
 import ctypes
@@ -48,6 +48,7 @@ SIZES = (  # batch, m, n, k
 # Narrower vectors for every library.
 AVX2 = {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
         "OPENBLAS_CORETYPE": "Haswell"}
+DTYPE = os.environ.get("BENCH_DTYPE", "f32")  # of operands and result, for the processes of libraries too
 FLUSHED = 32 << 20  # bytes that are written to empty the caches
 
 
@@ -58,7 +59,7 @@ def operand_shapes(form, batch, m, n, k):
 
 def write_plan(folder, form, size):
     g = msc.Graph("product")
-    a, b = (g.parameter(name, "f32", shape, init="uniform:1")
+    a, b = (g.parameter(name, DTYPE, shape, init="uniform:1")
             for name, shape in zip("ab", operand_shapes(form, *size)))
     product = g.matmul if size[0] == 1 else g.batch_matmul
     g.output("c", product(a, b, transpose_a=form[0] == "T", transpose_b=form[1] == "T", name="c"))
@@ -135,13 +136,16 @@ class Peer:
 
 # ---- libraries: threads in; [form, size] -> a product to call, None: the library has none ----
 
+TORCH = {"f32": "float32", "bf16": "bfloat16"}  # its names of types
+
+
 def torch_matmul(threads):
     import torch
 
     torch.set_num_threads(threads)
 
     def open_product(form, size):
-        a, b = (torch.rand(shape) for shape in operand_shapes(form, *size))
+        a, b = (torch.rand(shape).to(getattr(torch, TORCH[DTYPE])) for shape in operand_shapes(form, *size))
         a, b = (x.transpose(-1, -2) if turned == "T" else x for x, turned in zip((a, b), form))
         c = torch.matmul(a, b)
         return lambda: torch.matmul(a, b, out=c)
@@ -156,9 +160,9 @@ def torch_onednn(threads):
     linear = torch.ops.mkldnn._linear_pointwise
 
     def open_product(form, size):
-        if size[0] > 1 or form[0] == "T":
+        if size[0] > 1 or form[0] == "T" or DTYPE != "f32":
             return None
-        a, b = (torch.rand(shape) for shape in operand_shapes(form, *size))
+        a, b = (torch.rand(shape).to(getattr(torch, TORCH[DTYPE])) for shape in operand_shapes(form, *size))
         weight = b if form[1] == "T" else b.t()
         linear(a, weight, None, "none", [], "")
         return lambda: linear(a, weight, None, "none", [], "")
@@ -171,6 +175,8 @@ def by_pointers(multiply, integer):
     batch."""
 
     def open_product(form, size):
+        if DTYPE != "f32":
+            return None
         batch, m, n, k = size
         few = array.array("f", [i / 16 - 0.5 for i in range(17)]).tobytes()
         a, b, c = ((ctypes.c_float * (batch * elems)).from_buffer(
@@ -250,7 +256,7 @@ def figures(threads, libraries, cold, sizes):
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         peers = [Peer(python, library, threads) for library, python in libraries.items()]
-        print(f"products of f32, {threads} thread(s), {'cold' if cold else 'hot'}, GF/s: msc, {', '.join(libraries)}; "
+        print(f"products of {DTYPE}, {threads} thread(s), {'cold' if cold else 'hot'}, GF/s: msc, {', '.join(libraries)}; "
               "ratio to the best of them")
         for size in sizes:
             for form in FORMS:
@@ -277,6 +283,8 @@ def find_libraries():
 
 
 def main(words=()):
+    global DTYPE
+    DTYPE = os.environ["BENCH_DTYPE"] = "bf16" if "bf16" in words else DTYPE
     threads = [int(w) for w in words if w.isdigit()] or [1, 2]
     caches = [w for w in words if w in ("hot", "cold")] or ["hot", "cold"]
     sizes = [tuple(map(int, w.split("x"))) for w in words if "x" in w] or SIZES
