@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""kill: a rank is killed or stopped at a random point of a run, again and again, over TCP and in shared memory: every
-survivor names it, its op and its group, within two seconds of the kill, or of the limit on waiting."""
+"""kill: a rank is killed or stopped at a random point of a run, again and again, over TCP, in shared memory and with
+both: every survivor names it, its op and its group, within two seconds of the kill, or of the limit on waiting."""
 import os
 import random
 import signal
@@ -37,7 +37,7 @@ def run_once(comm, number, rng):
 expect, rng = Expect(), random.Random(7)
 write_one_product()
 expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
-for comm in ("tcp", "local"):
+for comm in ("tcp", "hosts", "local"):
     kills = sorted(run_once(comm, signal.SIGKILL, rng) for _ in range(KILLS))
     stops = sorted(run_once(comm, signal.SIGSTOP, rng) for _ in range(STOPS))
     print(f"{comm}: {KILLS} kills, median {kills[KILLS // 2]:.2f} s, worst {kills[-1]:.2f} s; {STOPS} stops with a limit of "
