@@ -140,7 +140,8 @@ typedef struct {
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
-  /* begins a transfer beside other calls; delays the following calls until those up to number `upto` have run */
+  /* begins a transfer beside other calls; delays the following calls until those up to number `upto` have run. Of a
+   * device that does not run transfers by itself: runs one, in the host's thread; NULL: the host copies it. */
   mscrt_status *(*transfer)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*wait_for_transfers)(mscrt_context *c, uint32_t upto);
   /* For a device without values: the bytes sent for a message of so many bytes, and the bytes that ranks share
@@ -405,6 +406,9 @@ mscrt_status *mscrt_start_mover(mscrt_context *c);
 
 /* Opens the disk once more for reads and writes of any length, through the page cache. */
 mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
+/* Opens a file without a name in a folder, past the page cache where the file system can; -1 with errno in *error. */
+int mscrt_open_nameless(const char *folder, int *error);
+#define MSCRT_DISK_DEPTH 2 /* blocks of it that are under way at a time */
 /* Reads or writes a whole range of a file; returns errno, 0 for success. */
 int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset);
 

@@ -185,6 +185,15 @@ static mscrt_status *run_timed_collective(mscrt_context *c, mscrt_pool *pool, co
   return end_timed_call(c, t, during);
 }
 
+/* A transfer lasts from when it runs, which is after those before it. */
+static mscrt_status *transfer_timed(mscrt_context *c, const mscrt_turn *t) {
+  int64_t begin = mscrt_now_ns();
+  uint64_t during;
+  MSCRT_CHECK(begin_timed_call(c, t, &during));
+  sleep_until(begin + scale_time(c, t->record->predicted_ns));
+  return end_timed_call(c, t, during);
+}
+
 /* Passes a message: a hop delays the receiver and occupies neither end. */
 static mscrt_status *pass_timed_message(mscrt_context *c, const mscrt_turn *t) {
   mscrt_tags *g = c->device_state;
@@ -345,6 +354,7 @@ const mscrt_device mscrt_device_timed = {.name = "timed",
                                          .close = close_timed,
                                          .issue = issue_timed,
                                          .compute = compute_timed,
+                                         .transfer = transfer_timed,
                                          .message = pass_timed_message,
                                          .message_bytes = timed_message_bytes,
                                          .shared_bytes = timed_shared_bytes,

@@ -15,14 +15,13 @@
 
 #include "runtime/context.h"
 
-#define DEPTH 2                       /* blocks that are under way at a time */
 #define COPY_BYTES ((uint64_t)4 << 20) /* of one unit of a copy within memory */
 
 struct mscrt_offload {
   uint8_t *host, *disk;          /* mapped; NULL: none */
   uint64_t host_bytes, disk_bytes, block;
   int file;                      /* -1: none */
-  uint8_t *room;                 /* DEPTH blocks */
+  uint8_t *room;                 /* MSCRT_DISK_DEPTH blocks */
 };
 
 /* ---- the disk ---- */
@@ -31,8 +30,7 @@ static const char *folder_of(const mscrt_context *c) {
   return c->o.offload_path ? c->o.offload_path : plan_plan_offload_path(c->plan->root);
 }
 
-/* Opens a file without a name in a folder; *error: errno of a failure. */
-static int open_nameless(const char *folder, int *error) {
+int mscrt_open_nameless(const char *folder, int *error) {
   static const int direct[] = {O_DIRECT, 0};
   char name[4096];
   int file = -1;
@@ -52,7 +50,7 @@ static int open_nameless(const char *folder, int *error) {
 static mscrt_status *open_disk(const mscrt_context *c, mscrt_offload *o) {
   const char *folder = folder_of(c);
   int error;
-  o->file = open_nameless(folder, &error);
+  o->file = mscrt_open_nameless(folder, &error);
   if (o->file < 0)
     return mscrt_fail(MSCRT_ENVIRONMENT, "offload_path: no file can be made in %s: %s", folder, strerror(error));
   error = posix_fallocate(o->file, 0, (off_t)o->disk_bytes);
@@ -67,11 +65,11 @@ static mscrt_status *open_disk(const mscrt_context *c, mscrt_offload *o) {
   o->block = plan_plan_offload_block(c->plan->root);
   if (o->block < MSCRT_DISK_PAGE || o->block % MSCRT_DISK_PAGE || o->block > (uint64_t)1 << 30)
     return mscrt_fail(MSCRT_INPUT, "the plan reads its disk in blocks of %" PRIu64 " bytes", o->block);
-  if (posix_memalign((void **)&o->room, MSCRT_DISK_PAGE, (size_t)(DEPTH * o->block))) {
+  if (posix_memalign((void **)&o->room, MSCRT_DISK_PAGE, (size_t)(MSCRT_DISK_DEPTH * o->block))) {
     o->room = NULL;
-    return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %d blocks of %" PRIu64 " bytes", DEPTH, o->block);
+    return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %d blocks of %" PRIu64 " bytes", MSCRT_DISK_DEPTH, o->block);
   }
-  memset(o->room, 0, (size_t)(DEPTH * o->block));
+  memset(o->room, 0, (size_t)(MSCRT_DISK_DEPTH * o->block));
   return NULL;
 }
 
@@ -169,6 +167,15 @@ static void move_unit(void *arg, int64_t unit, int worker) {
   if (error) atomic_store(&m->error, error);
 }
 
+/* Runs a transfer as long as the device says. */
+static mscrt_status *run_device_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
+  (void)pool, (void)released;
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  MSCRT_CHECK(c->device->transfer(c, t));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_TRANSFER, t, begin);
+  return NULL;
+}
+
 static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
   const mscrt_record *r = t->record;
   bool stows = mscrt_is_away(r->ref[1].space);
@@ -195,6 +202,8 @@ mscrt_status *mscrt_start_mover(mscrt_context *c) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     if (c->section[i].num_moves > most) most = c->section[i].num_moves;
-  if (!c->offload || !most || c->device->runs_transfers) return NULL;
-  return mscrt_stream_new(c, false, most, c->offload->disk ? DEPTH : 1, run_transfer, &c->mover);
+  if (!most || c->device->runs_transfers) return NULL;
+  if (c->device->transfer) return mscrt_stream_new(c, false, most, 1, run_device_transfer, &c->mover);
+  if (!c->offload) return NULL;
+  return mscrt_stream_new(c, false, most, c->offload->disk ? MSCRT_DISK_DEPTH : 1, run_transfer, &c->mover);
 }

@@ -201,7 +201,7 @@ static void prepare_message(const mscrt_context *c, block *b, plan_call call, ms
 
 static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  if (b->at) r->moves = c->offload != NULL;
+  if (b->at) r->moves = c->offload || c->device->transfer;
 }
 
 /* ---- tables with a cache ---- */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tools/explain/explain_plan.h"
 #include "tools/run/training.h"
 
 static void print_member(const char *key, double v) {
@@ -79,6 +80,34 @@ static void print_series(const training *t, const char *key, size_t offset) {
 /* The share of transfers that ran beside calls. */
 static double hidden_percent(double ms, double wait_ms) { return wait_ms < ms ? 100 * (1 - wait_ms / ms) : 0; }
 
+/* What was predicted of the transfers of each stage, as msc explain tells it; NULL: nothing is offloaded. */
+static json_t *predict_transfers(const training *t) {
+  cli_bytes file;
+  const char *path = t->c->operands[0];
+  const msc_cluster *cluster;
+  if (t->num_family > 1 || !cli_read(t->c, path, &file)) return NULL;
+  cluster = cli_cluster_of_plan(t->c, path, file.data);
+  return cluster ? cli_explain_offload(t->c->ctx, file.data, cluster) : NULL;
+}
+
+static void print_predicted_transfers(const training *t) {
+  json_t *all = predict_transfers(t), *one;
+  size_t i;
+  if (all && t->c->json) {
+    const char *const keys[] = {"transfer_ms", "hidden"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+      printf(",\"predicted_%s\":[", keys[k]);
+      json_array_foreach(all, i, one) printf("%s%.4f", i ? "," : "", json_number_value(json_object_get(one, keys[k])));
+      printf("]");
+    }
+  }
+  json_array_foreach(all, i, one) if (!t->c->json)
+      printf("predicted of stage %" JSON_INTEGER_FORMAT ": %.3f ms in transfers, %.1f %% hidden\n",
+             json_integer_value(json_object_get(one, "stage")), json_number_value(json_object_get(one, "transfer_ms")),
+             100 * json_number_value(json_object_get(one, "hidden")));
+  json_decref(all);
+}
+
 /* Prints what ranks measured per step: as JSON of each rank, as text their mean. */
 static void print_measured(const training *t) {
   rank_times mean = {0};
@@ -92,6 +121,7 @@ static void print_measured(const training *t) {
     print_series(t, "section_ms", offsetof(rank_times, section_ms));
     print_series(t, "transfer_ms", offsetof(rank_times, transfer_ms));
     print_series(t, "transfer_wait_ms", offsetof(rank_times, transfer_wait_ms));
+    print_predicted_transfers(t);
     print_series(t, "data_wait_ms", offsetof(rank_times, data_wait_ms));
     print_series(t, "data_bytes", offsetof(rank_times, data_bytes));
     return;
@@ -107,11 +137,12 @@ static void print_measured(const training *t) {
   }
   printf("per step and rank: %.3f ms in calls, %.3f ms in collectives, %.3f ms waiting for them\n", mean.compute_ms,
          mean.comm_ms, mean.exposed_ms);
-  if (mean.transfer_ms > 0)
+  if (mean.transfer_ms > 0) {
     printf("of what is offloaded: %.3f ms in transfers, %.3f ms waiting for them, %.1f %% hidden\n", mean.transfer_ms,
            mean.transfer_wait_ms, hidden_percent(mean.transfer_ms, mean.transfer_wait_ms));
-  if (t->data)
-    printf("of data: %.3f ms waiting, %.3f MB read from files\n", mean.data_wait_ms, mean.data_bytes / 1e6);
+    print_predicted_transfers(t);
+  }
+  if (t->data) printf("of data: %.3f ms waiting, %.3f MB read from files\n", mean.data_wait_ms, mean.data_bytes / 1e6);
   if (t->timed)
     printf("predicted: %.3f ms per step, of it %.3f ms waiting for collectives; times %g\n", (double)step_ns / 1e6,
            (double)exposed_ns / 1e6, t->time_scale);
