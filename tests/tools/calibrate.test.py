@@ -68,6 +68,9 @@ def calibrated(options, ranks):
         within(1e7, peak[name], 1e14, f"peak of {name}")
     within(1e7, device["bytes_per_s"], 2e12, "bandwidth")
     within(1, device["launch_ns"], 1e6, "launch")
+    within(1e7, device["host_bytes_per_s"], 2e12, "transfers to the host")
+    expect.check("the disk is measured when asked", ("disk_bytes_per_s" in device) == ("--offload-path" in options))
+    within(1e5, device.get("disk_bytes_per_s", 1e9), 1e12, "transfers to the disk")
     within(1 << 26, device["memory_bytes"], 1 << 50, "memory")
     within(1, host["latency_ns"], 1e8, "latency")
     within(1e6, host["bytes_per_s"], 2e12, "bandwidth of links")
@@ -81,7 +84,7 @@ def calibrated(options, ranks):
     return c
 
 
-calibrated("--quick --ranks 2", 2)
+calibrated("--quick --ranks 2 --offload-path .", 2)
 write("net.mlir", MODEL)
 expect("compile net.mlir -o net.bin --cluster c.json --set device_num=2 --set parallel_mode=auto_parallel", 0, None)
 if os.environ.get("MSC_TEST_SLOW"):
@@ -90,6 +93,9 @@ if os.environ.get("MSC_TEST_SLOW"):
 for ranks in (0, 65):
     expect(f"calibrate --ranks {ranks}", 2, lambda text: "" if "--ranks is 1 to 64" in text else "--ranks", "")
 expect("calibrate --target tpu", 1, "msc: error: --target tpu is not supported yet; cpu and cuda are [E0111]\n", "")
+expect("calibrate --quick --ranks 1 --offload-path no/such", 3, lambda text: ""
+       if "--offload-path: no file of" in text and "no/such: No such file" in text else "the folder", "")
+expect("calibrate --target cuda --offload-path .", 2, lambda text: "" if "not supported yet for cuda" in text else "cuda", "")
 expect("calibrate --quick --ranks 1 -o no/such/c.json", 1, lambda text: ""
        if "no/such/c.json" in text else "the file", "")
 expect.no_files("c.json", "net.mlir", "net.bin")

@@ -87,6 +87,10 @@ static const char *format_device_json(msc_arena *a, const measured *m) {
   text = msc_arena_printf(
       a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f", text,
       m->memory_bytes, round_to_two_digits(m->bytes_per_s), fmax(1, m->launch_ns));
+  if (m->host_bytes_per_s > 0)
+    text = msc_arena_printf(a, "%s,\n    \"host_bytes_per_s\": %g", text, round_to_two_digits(m->host_bytes_per_s));
+  if (m->disk_bytes_per_s > 0)
+    text = msc_arena_printf(a, "%s,\n    \"disk_bytes_per_s\": %g", text, round_to_two_digits(m->disk_bytes_per_s));
   const msc_cluster_gpu *g = &m->figures;
   if (m->target->is_gpu)
     text = msc_arena_printf(a,
@@ -129,6 +133,7 @@ static int calibrate_host(cli *c, measured *m, int ranks) {
   m->device = msc_arena_printf(a, "%s, %d of %d core%s", cpu_name(a), m->threads, cores, cores == 1 ? "" : "s");
   m->memory_bytes = host_memory() / ranks;
   int code = measure_device(c, m);
+  if (!code) code = measure_transfers(c, cli_text(c, "offload-path"), m);
   if (!code) code = measure_collectives(c, comm_ranks, m);
   if (code) return code;
   m->latency_ns = latency_ns(m, comm_ranks), m->link_bytes_per_s = link_bytes_per_s(m, comm_ranks);
@@ -166,6 +171,8 @@ static int run_calibrate(cli *c) {
               msc_target_names(msc_context_arena(c->ctx), " and "));
     return CLI_INPUT;
   }
+  if (gpu && cli_text(c, "offload-path"))
+    return cli_usage(c, "--offload-path: values on disk are not supported yet for cuda");
   measured m = {.target = target, .quick = cli_flag(c, "quick"), .cores = mscrt_cores()};
   int code = gpu ? calibrate_gpus(c, &m, ranks) : calibrate_host(c, &m, ranks);
   if (code) return code;
@@ -179,6 +186,7 @@ static const cli_option options[] = {
   {"o", CLI_TEXT, "FILE", "write the description here instead of stdout"},
   {"ranks", CLI_INT, "N", "devices that this machine is to be; they share its cores.  Default: all cores, or GPUs"},
   {"target", CLI_TEXT, "cpu|cuda", "what to measure.  Default: cpu"},
+  {"offload-path", CLI_TEXT, "DIR", "measure the disk of this folder too, where values may be offloaded to"},
   {"quick", CLI_FLAG, NULL, "a first look within seconds, less exact"},
   {0},
 };

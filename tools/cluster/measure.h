@@ -28,6 +28,7 @@ typedef struct {
   int num_products;
   measured_product product[MEASURE_MOST_PRODUCTS];
   double bytes_per_s;                 /* read and written by an addition */
+  double host_bytes_per_s, disk_bytes_per_s; /* to and from what is offloaded; 0: not measured */
   double launch_ns;                   /* from one small kernel to the next */
   size_t num_collectives;
   msc_cluster_measure *collective;    /* by verb, ranks, bytes; in the context's arena */
@@ -40,6 +41,11 @@ typedef struct {
 int measure_gpu(cli *c, measured *m);
 /* Measures peaks, bandwidth, launch, and the links of several GPUs, by compiled plans. An exit code. */
 int measure_device(cli *c, measured *m);
+
+/* ---- measure_transfers.c ---- */
+
+/* Measures transfers of a CPU's ranks to memory of the host, and to files in the folder; NULL: none. An exit code. */
+int measure_transfers(cli *c, const char *folder, measured *m);
 
 /* ---- measure_comm.c ---- */
 
