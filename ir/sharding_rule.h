@@ -73,6 +73,21 @@ bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_at
 bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 
+/* ---- rule/work.c ---- */
+
+/* Floating-point operations of an op, and the bytes that it reads and writes. */
+typedef struct {
+  double flops, bytes;
+} msc_op_work;
+/* Writes letters' sizes on the device with the largest parts, when each is cut into so many; parts NULL: whole. */
+void msc_rule_sizes(const msc_rule *rule, const int64_t *parts, int64_t *out_size);
+/* The elements of a tensor whose letters have these sizes. */
+double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size);
+/* The operations of a product whose letters have these sizes; other ops have none that count. */
+double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *size);
+/* The work of an op whose letters have these sizes. */
+msc_op_work msc_rule_work(const msc_op *op, const msc_rule *rule, const int64_t *size);
+
 /* ---- rule/check.c ---- */
 
 /* The type check of an op whose tensors all carry layouts (none: nothing to check); reports with both tensors named. */

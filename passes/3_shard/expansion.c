@@ -44,23 +44,7 @@ bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *cons
 
 /* ---- costs ---- */
 
-static double local_elems(const msc_type *t) {
-  int64_t dim[MSC_MAX_RANK];
-  double n = 1;
-  if (!t->layout) return (double)msc_type_elems(t);
-  msc_local_dims(t, t->layout, dim);
-  for (int d = 0; d < t->rank; d++) n *= (double)dim[d];
-  return n;
-}
-
-static double bytes_of(const msc_value *v) { return local_elems(v->type) * (double)msc_dtype_bytes(v->type->dtype); }
-
-static double product_flops(const msc_op *op) {
-  const msc_value *a = op->in[0].value;
-  int64_t dim[MSC_MAX_RANK];
-  msc_local_dims(a->type, a->type->layout, dim);
-  return 2 * local_elems(op->out[0].type) * msc_product_terms(op, dim);
-}
+static double bytes_of(const msc_value *v) { return (double)msc_local_bytes(v->type); }
 
 /* The time of the changes of layout that an op's operands need. */
 static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layout *const *want) {
@@ -131,22 +115,29 @@ static int64_t inner_ns(shard_expansions *x, msc_arena *scratch, const msc_op *o
   return o->num_in && msc_must_expand(o, in) ? shard_expansion_ns(x, o, in, false) : 0;
 }
 
-/* Adds the floating-point operations of the products in f, and the bytes that they read and write. */
-static void add_products(const msc_func *f, double *flops, double *bytes) {
-  for (const msc_op *o = f->body->first; o != f->body->last; o = o->next) {
-    if (msc_info(o)->cost != MSC_COST_FLOPS || !o->in[0].value->type->layout) continue;
-    *flops += product_flops(o);
-    for (size_t i = 0; i < o->num_in; i++) *bytes += bytes_of(o->in[i].value);
-    *bytes += bytes_of(&o->out[0]);
+/* The work of the products of the expansion. */
+static msc_op_work products_work(const shard_graph *g) {
+  msc_op_work sum = {0};
+  for (size_t i = 0; i < g->num_ops; i++) {
+    const shard_op *o = &g->op[i];
+    if (o->group < 0 || msc_info(o->op)->cost != MSC_COST_FLOPS) continue;
+    msc_assignment a = shard_assignment(g, o, &g->group[o->group].digits);
+    int64_t parts[MSC_MAX_LETTERS], size[MSC_MAX_LETTERS];
+    for (int l = 0; l < o->rule.num_letters; l++) parts[l] = shard_parts(&g->atoms, a.num[l], a.atom[l]);
+    msc_rule_sizes(&o->rule, parts, size);
+    msc_op_work w = msc_rule_work(o->op, &o->rule, size);
+    sum.flops += w.flops, sum.bytes += w.bytes;
   }
+  return sum;
 }
 
-static int64_t work_ns(const msc_cost *cost, const msc_func *f) {
-  double flops = 0, bytes = 0;
-  add_products(f, &flops, &bytes);
-  for (size_t i = 0; i < f->body->num_args; i++) bytes += bytes_of(f->body->args[i]);
-  for (size_t i = 0; i < f->body->last->num_in; i++) bytes += bytes_of(f->body->last->in[i].value);
-  return msc_cost_product(cost, f->body->args[0]->type->dtype, flops, bytes);
+/* The time of an expansion whose values have layouts: its products, and the traffic of its operands and results. */
+static int64_t work_ns(const msc_cost *cost, const shard_graph *g) {
+  const msc_block *b = g->func->body;
+  msc_op_work w = products_work(g);
+  for (size_t i = 0; i < b->num_args; i++) w.bytes += bytes_of(b->args[i]);
+  for (size_t i = 0; i < b->last->num_in; i++) w.bytes += bytes_of(b->last->in[i].value);
+  return msc_cost_product(cost, b->args[0]->type->dtype, w.flops, w.bytes);
 }
 
 /* Makes a graph of the expansion for these layouts of its arguments. Parts of chosen sizes become part of the rules, so
@@ -173,7 +164,7 @@ static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout 
   const msc_layout ***want = ns ? NULL : shard_lay_results(&pass, &g);
   for (const msc_op *o = e->f->body->first; o != e->f->body->last && ns < SHARD_IMPOSSIBLE; o = o->next)
     ns += changes_ns(x->prices, o, want[o->id]) + inner_ns(x, pass.scratch, o);
-  if (with_work && ns < SHARD_IMPOSSIBLE) ns += work_ns(x->cost, e->f);
+  if (with_work && ns < SHARD_IMPOSSIBLE) ns += work_ns(x->cost, &g);
   msc_arena_free(pass.scratch);
   return ns < SHARD_IMPOSSIBLE ? ns : SHARD_IMPOSSIBLE;
 }

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/conv.h"
-
 /* ---- work ---- */
 
 /* The number of parts that the work of the op is cut into: every axis that cuts a tensor cuts a letter of the op. */
@@ -28,11 +26,10 @@ static double num_work_parts(const msc_op *op) {
 
 static double op_flops(const msc_op *op, msc_arena *arena) {
   msc_rule rule;
-  double flops = 2;
-  if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
+  int64_t size[MSC_MAX_LETTERS];
   if (!msc_rule_of(op, arena, &rule)) return 0;
-  for (int l = 0; l < rule.num_letters; l++) flops *= (double)rule.letter[l].size;
-  return flops;
+  msc_rule_sizes(&rule, NULL, size);
+  return msc_rule_flops(op, &rule, size);
 }
 
 int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena) {

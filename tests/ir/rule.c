@@ -681,6 +681,41 @@ static void test_parts_that_nest(void **state) {
   printf("%d are cut; %d are not, though they nest\n", cut, refused);
 }
 
+/* The operations and bytes of ops of which one letter is cut. */
+static void test_work_of_cut_letters(void **state) {
+  (void)state;
+  static const struct {
+    msc_op_kind kind;
+    const char *in, *attrs;
+    char cut;
+    int64_t parts;
+    double flops, bytes;
+  } cases[] = {
+    {OP_matmul, "6x8xf32 8x4xf32", "", 0, 1, 2 * 6 * 8 * 4, 4 * (48 + 32 + 24)},
+    {OP_matmul, "6x8xf32 8x4xf32", "", 'k', 2, 2 * 6 * 4 * 4, 4 * (24 + 16 + 24)},
+    {OP_matmul, "6x8xf32 8x4xf32", "", 'm', 4, 2 * 2 * 8 * 4, 4 * (16 + 32 + 8)}, /* the largest part has two rows */
+    {OP_conv2d, "2x4x8x8xf32 6x4x3x3xf32", "", 0, 1, 2.0 * 2 * 6 * 36 * 4 * 9, 4 * (512 + 216 + 432)},
+    {OP_conv2d, "2x4x8x8xf32 6x4x3x3xf32", "", 'n', 2, 2.0 * 6 * 36 * 4 * 9, 4 * (256 + 216 + 216)},
+    {OP_add, "6x8xf32 8xf32", "", 0, 1, 0, 4 * (48 + 8 + 48)},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    msc_value *in[4];
+    msc_attr attr[4];
+    msc_rule rule;
+    int64_t parts[MSC_MAX_LETTERS], size[MSC_MAX_LETTERS];
+    int num = values_of(cases[i].in, in);
+    size_t attrs = attrs_of(cases[i].attrs, attr);
+    const msc_op *op = msc_build_with(&builder, cases[i].kind, (size_t)num, in, 1, attrs, attr);
+    assert_true(op && msc_rule_of(op, msc_context_arena(ctx), &rule));
+    for (int l = 0; l < rule.num_letters; l++) parts[l] = rule.letter[l].name == cases[i].cut ? cases[i].parts : 1;
+    msc_rule_sizes(&rule, parts, size);
+    msc_op_work w = msc_rule_work(op, &rule, size);
+    if (w.flops != cases[i].flops || w.bytes != cases[i].bytes)
+      fail_msg("case %d (%s): %g operations, %g bytes", (int)i, msc_rule_print(msc_context_arena(ctx), &rule), w.flops,
+               w.bytes);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_every_rule, open_context, close_context),
@@ -691,6 +726,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(test_check_of_partials, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_check_of_whole_and_compound_dims, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_check_of_collectives, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_work_of_cut_letters, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_parts_that_nest, open_context, close_context),
   };
   return cmocka_run_group_tests_name("ir/rule", tests, NULL, NULL);

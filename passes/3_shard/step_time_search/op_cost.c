@@ -8,23 +8,11 @@ const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, con
   return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
 }
 
-/* Elements of the largest part of a tensor. */
-static double local_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *part) {
-  double n = 1;
-  for (int d = 0; d < t->rank; d++) {
-    double of_dim = t->dim[d].num ? 1 : (double)type->dim[d];
-    for (int i = 0; i < t->dim[d].num; i++) of_dim *= (double)part[t->dim[d].letter[i]];
-    n *= of_dim;
-  }
-  return n;
-}
-
 /* Writes the sizes of the member's letters on one device. */
 static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *out_size) {
-  for (int l = 0; l < m->rule->num_letters; l++) {
-    int64_t k = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
-    out_size[l] = (m->rule->letter[l].size + k - 1) / k;
-  }
+  int64_t own[MSC_MAX_LETTERS];
+  for (int l = 0; l < m->rule->num_letters; l++) own[l] = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
+  msc_rule_sizes(m->rule, own, out_size);
 }
 
 /* The time to receive the rows of neighbours that windows see, of each operand, along each dimension that is cut. They
@@ -45,21 +33,12 @@ static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_
       if (l < 0 || size[l] == m->rule->letter[l].size || !msc_halo_of(m->op, t, d, &lo, &hi)) continue;
       const msc_type *type = shard_tensor_type(of->g->ctx, v, m, (int)t);
       double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
-      double bytes = local_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
+      double bytes = msc_rule_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
       int64_t peers = (lo > 0) + (hi > 0);
       ns += msc_cost_collective(cost, &(msc_cost_transfer){MSC_EXCHANGE, level, peers + 1, (int64_t)bytes, peers});
     }
   }
   return ns;
-}
-
-/* Floating-point operations of a product whose letters have these sizes. */
-static double product_flops(const shard_member *m, const int64_t *size) {
-  bool windows = msc_is_windowed(m->op);
-  double flops = windows ? 2 * msc_conv_work(m->op) : 2;
-  for (int l = 0; l < m->rule->num_letters; l++)
-    flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
-  return flops;
 }
 
 int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices) {
@@ -70,9 +49,9 @@ int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devi
       if (!m->op || !m->rule || msc_info(m->op)->cost != MSC_COST_FLOPS || msc_info(m->op)->flags & MSC_COMPOSITE)
         continue;
       int64_t size[MSC_MAX_LETTERS];
-      for (int l = 0; l < m->rule->num_letters; l++) size[l] = m->rule->letter[l].size;
+      msc_rule_sizes(m->rule, NULL, size);
       msc_dtype dtype = shard_tensor_type(of->g->ctx, &of->var[v], m, 0)->dtype;
-      ns += product_flops(m, size) * 1e9 / cost->cluster->flops_per_s[dtype] / (double)devices;
+      ns += msc_rule_flops(m->op, m->rule, size) * 1e9 / cost->cluster->flops_per_s[dtype] / (double)devices;
     }
   return ns < 1e18 ? (int64_t)ns : (int64_t)1e18;
 }
@@ -83,15 +62,11 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
   if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* priced as its expansion */
   if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
   int64_t size[MSC_MAX_LETTERS];
-  double bytes = 0;
   local_sizes(m, parts, size);
-  for (int t = 0; t < m->rule->num_tensors; t++) {
-    const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
-    bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
-  }
+  msc_op_work w = msc_rule_work(m->op, m->rule, size);
   msc_dtype dtype = shard_tensor_type(of->g->ctx, v, m, 0)->dtype;
-  int64_t ns = class == MSC_COST_FLOPS ? msc_cost_product(cost, dtype, product_flops(m, size), bytes)
-                                       : msc_cost_work(cost, dtype, 0, bytes);
+  int64_t ns = class == MSC_COST_FLOPS ? msc_cost_product(cost, dtype, w.flops, w.bytes)
+                                       : msc_cost_work(cost, dtype, 0, w.bytes);
   return ns + (msc_is_windowed(m->op) ? halo_ns(of, cost, v, m, size) : 0);
 }
 
@@ -119,7 +94,7 @@ double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const sha
   for (int t = 0; t < 64 && m->kept >> t; t++) {
     if (!(m->kept >> t & 1)) continue;
     const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
-    double own = local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+    double own = msc_rule_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
     bool tied = *out_parameters && t < info->num_operands && info->operand[t].tied >= 0;
     bytes += tied && zero->stage ? own / (double)count_sharing_ranks(of, zero, m, t, size) : own;
   }
