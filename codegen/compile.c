@@ -160,7 +160,7 @@ static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options 
   size_t k = !num ? 0 : recomputes ? fastest_away(&t, fits) : least_away(&t);
   if (!k) return p;
   msc_module *m = module_with_away(&t, k);
-  return m ? msc_compile(ctx, m, o) : NULL; /* `o` has the prices */
+  return m ? msc_compile(ctx, m, o) : NULL; /* `o` has the memory */
 }
 
 /* ---- dimensions that a reshape made one ---- */
@@ -211,7 +211,7 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
 
 /* ---- a module ---- */
 
-static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+static msc_plan *compile_with_memory(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   if (is_copies_auto(m, options->config))
     msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_copies(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
@@ -232,11 +232,11 @@ static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_
 }
 
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (options->prices) return compile_with_prices(ctx, m, options);
+  if (options->of_cluster) return compile_with_memory(ctx, m, options);
   msc_compile_options o = *options;
   msc_arena *arena = msc_arena_new(ctx);
-  o.prices = shard_price_book_new(ctx, arena);
-  msc_plan *p = compile_with_prices(ctx, m, &o);
+  o.of_cluster = msc_pass_memory_new(arena);
+  msc_plan *p = compile_with_memory(ctx, m, &o);
   msc_arena_free(arena);
   return p;
 }
@@ -358,7 +358,7 @@ static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, cons
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_arena *outer = msc_begin_trial(ctx);
   resized.config = msc_config_resized(o->config, size);
-  resized.prices = NULL, resized.answers = NULL, resized.without_code = false;
+  resized.of_cluster = resized.of_text = NULL, resized.without_code = false;
   resized.model_folder = o->model_folder;
   bool ok = msc_compile_model(ctx, model, &resized, &made);
   if (ok)

@@ -3,7 +3,6 @@
 #define MSC_CODEGEN_COMPILE_H
 
 #include "codegen/plan/plan.h"
-#include "passes/3_shard/reshard/prices.h"
 #include "passes/8_memory/peak.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -13,8 +12,8 @@ typedef struct {
   msc_code_target target;
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
   double time_limit_s;         /* of the search for strategies; 0: none */
-  shard_price_book *prices;    /* shared by the searches of this compilation; NULL: msc_compile makes them */
-  struct shard_answers *answers; /* shared by those in modules of one text; or NULL */
+  msc_pass_memory *of_cluster; /* what passes keep for each other in this compilation; NULL: msc_compile makes it */
+  msc_pass_memory *of_text;    /* the same of those on modules of one text; or NULL */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
   const char *model_folder;    /* relative to the plan's, for its weights; NULL: the same */

@@ -8,7 +8,6 @@
 #include "codegen/recompute_trials.h"
 #include "ir/abi/clock.h"
 #include "passes/2_train/train.h"
-#include "passes/3_shard/step_time_search/answers.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
 #include "passes/check.h"
@@ -279,7 +278,7 @@ static void try_unbounded(fitting *t, bool may_fit) {
 static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   msc_arena *scratch = msc_arena_new(ctx);
   msc_compile_options all = *options, *o = &all;
-  all.answers = shard_answers_new(scratch);
+  all.of_text = msc_pass_memory_new(scratch);
   fitting t = {.ctx = ctx, .o = o, .limit = msc_limit_of_options(ctx, o)};
   bounded_run first = {.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
   bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;

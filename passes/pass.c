@@ -8,6 +8,7 @@
 #include "ir/abi/clock.h"
 #include "ir/fact.h"
 #include "ir/interp/interp.h"
+#include "ir/table.h"
 #include "passes/7_lower/target.h"
 #include "passes/check.h"
 #include "passes/config/config.h"
@@ -71,6 +72,27 @@ void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) {
   va_end(ap);
   pass->options->remark(pass->options->user, pass->info, op, text);
 }
+
+/* ---- what passes keep ---- */
+
+typedef struct {
+  const void *key;
+  void *what;
+} kept;
+
+struct msc_pass_memory {
+  MSC_TABLE(kept) all;
+};
+
+msc_pass_memory *msc_pass_memory_new(msc_arena *arena) {
+  msc_pass_memory *memory = msc_new(arena, msc_pass_memory);
+  memory->all.index.arena = arena;
+  return memory;
+}
+
+msc_arena *msc_pass_memory_arena(const msc_pass_memory *memory) { return memory->all.index.arena; }
+
+void **msc_kept_at(msc_pass_memory *memory, const void *key) { return &msc_table_at(&memory->all, &key)->what; }
 
 /* ---- which passes ---- */
 

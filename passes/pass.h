@@ -33,6 +33,9 @@ typedef struct msc_pass_stat {
   struct msc_pass_stat *next;
 } msc_pass_stat;
 
+/* What passes keep from one run to the next; who runs them only says how long.  See msc_kept_at. */
+typedef struct msc_pass_memory msc_pass_memory;
+
 /* What is told after each pass. */
 typedef struct {
   const msc_pass_info *pass;
@@ -60,8 +63,8 @@ typedef struct {
   const msc_config *config;  /* NULL: every key has its default */
   const msc_cluster *cluster; /* what is compiled for; NULL: the shipped description `cpu` */
   double time_limit_s;       /* of the search for strategies; 0: none */
-  struct shard_price_book *prices; /* of changes of layout, shared by several runs (reshard/prices.h); or NULL */
-  struct shard_answers *answers;   /* of searches in modules of one text (step_time_search/answers.h); or NULL */
+  msc_pass_memory *of_cluster; /* what passes keep for later runs on the same cluster; NULL: nothing */
+  msc_pass_memory *of_text;    /* the same for those on modules of one text, with one configuration; NULL: nothing */
   int cpu_level;             /* x86-64 level of the machine, 1 to 4; 0: 3 */
   /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
   const char *dump_dir;
@@ -128,6 +131,11 @@ const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass);
 int64_t msc_memory_limit(const msc_config *config, const msc_cluster *cluster);
 /* micro_batch_interleaved; of `auto` what was chosen, the module's attribute msc.copies. */
 int64_t msc_copies_of(const msc_pass_ctx *pass, const msc_module *m);
+/* Makes a memory in which nothing is kept; all that passes keep there lies in its arena. */
+msc_pass_memory *msc_pass_memory_new(msc_arena *arena);
+msc_arena *msc_pass_memory_arena(const msc_pass_memory *memory);
+/* Where a pass keeps something; NULL at first.  `key`: an address that is the pass's own. */
+void **msc_kept_at(msc_pass_memory *memory, const void *key);
 /* Counted, shown per pass.  `what` is a literal. */
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count);
 /* A decision worth explaining: what, why, what it costs, the runner-up.  Free when nobody listens.  op may be NULL. */

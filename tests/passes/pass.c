@@ -239,6 +239,26 @@ static void modules_are_compared_in_everything(void **state) {
                     "meshes differ");
 }
 
+/* What is kept under a key is found again, and nothing else. */
+static void passes_find_what_they_kept(void **state) {
+  (void)state;
+  static const char keys[100];
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_pass_memory *memory = msc_pass_memory_new(arena), *other = msc_pass_memory_new(arena);
+  assert_ptr_equal(msc_pass_memory_arena(memory), arena);
+  for (int i = 0; i < 100; i++) {
+    void **at = msc_kept_at(memory, &keys[i]);
+    assert_null(*at);
+    *at = (void *)&keys[99 - i];
+  }
+  for (int i = 0; i < 100; i++) {
+    assert_ptr_equal(*msc_kept_at(memory, &keys[i]), &keys[99 - i]);
+    assert_null(*msc_kept_at(other, &keys[i]));
+  }
+  msc_context_free(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(named_passes_run_in_their_order),
@@ -250,6 +270,7 @@ int main(void) {
       cmocka_unit_test(facts_are_checked_where_the_target_ends_a_stage),
       cmocka_unit_test(modules_are_compared_in_everything),
       cmocka_unit_test(layouts_are_the_same_as_their_texts),
+      cmocka_unit_test(passes_find_what_they_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/abi/clock.h"
+#include "passes/3_shard/step_time_search/answers.h"
 #include "passes/3_shard/step_time_search/mesh_shape.h"
 #include "passes/3_shard/step_time_search/state.h"
 #include "passes/3_shard/step_time_search/op_cost.h"
@@ -218,6 +219,23 @@ static bool search_all_meshes(shard_timing *t) {
   return true;
 }
 
+/* Prices and answers of searches before, if the run remembers any; else NULL. */
+static void recall_searches(shard_timing *t) {
+  static const char prices, answers; /* their addresses are keys */
+  const msc_pass_options *o = t->pass->options;
+  void **at;
+  if (o && o->of_cluster) {
+    at = msc_kept_at(o->of_cluster, &prices);
+    if (!*at) *at = shard_price_book_new(t->pass->ctx, msc_pass_memory_arena(o->of_cluster));
+    t->o.book = *at;
+  }
+  if (o && o->of_text) {
+    at = msc_kept_at(o->of_text, &answers);
+    if (!*at) *at = shard_answers_new(msc_pass_memory_arena(o->of_text));
+    t->answers = *at;
+  }
+}
+
 bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   shard_timing t = {.pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_work = MAX_WORK, .beaten = INT64_MAX};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
@@ -229,8 +247,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
   if (pass->options && pass->options->time_limit_s > 0)
     t.deadline_s = msc_clock_seconds() + pass->options->time_limit_s;
-  t.o.book = pass->options ? pass->options->prices : NULL;
-  t.answers = pass->options ? pass->options->answers : NULL;
+  recall_searches(&t);
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.state = msc_new_array(t.g.arena, int, t.m.num_vars);

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "passes/3_shard/explain/explain.h"
-#include "passes/3_shard/step_time_search/answers.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -298,14 +297,14 @@ static void test_runner_up(void **state) {
 }
 
 /* The text after a search of the module in `text`. */
-static const char *text_searched(msc_context *ctx, const char *text, const msc_config *config, shard_answers *answers,
+static const char *text_searched(msc_context *ctx, const char *text, const msc_config *config, msc_pass_memory *kept,
                                  told *out) {
   msc_module *m = read_again(ctx, text);
   msc_pass_options o = {.from = "search",
                         .until = "search",
                         .config = config,
                         .cluster = msc_cluster_named(ctx, "h100"),
-                        .answers = answers,
+                        .of_text = kept,
                         .user = out,
                         .after = after};
   if (!msc_run_passes(ctx, m, &o)) fail_msg("%s", msc_diags(ctx)->text);
@@ -315,7 +314,7 @@ static const char *text_searched(msc_context *ctx, const char *text, const msc_c
 /* With less and less memory, by searches that share what they found and by searches on their own: the same. */
 static bool sharing_answers(msc_context *ctx, void *arg) {
   const setting *s = arg;
-  shard_answers *answers = shard_answers_new(msc_context_arena(ctx));
+  msc_pass_memory *kept = msc_pass_memory_new(msc_context_arena(ctx));
   msc_module *m = read_again(ctx, network_for(ctx, residual, s->batch));
   searched(ctx, m, config_for(ctx, s, s->mode, 0), s->cluster, "annotations", "propagate");
   const char *text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0});
@@ -325,7 +324,7 @@ static bool sharing_answers(msc_context *ctx, void *arg) {
     const char *alone = text_searched(ctx, text, config, NULL, &of);
     if (part == 8) first = of;
     for (int again = 0; again < 2; again++)
-      assert_string_equal(text_searched(ctx, text, config, answers, &of), alone);
+      assert_string_equal(text_searched(ctx, text, config, kept, &of), alone);
   }
   return true;
 }
