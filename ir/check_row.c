@@ -23,15 +23,25 @@ static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nest
   return true;
 }
 
-/* Is the attribute a word of verb.def, if its row says that it must be one? */
+/* Writes the words that an attribute of this sense may be; returns how many, 0: any. */
+static int list_words(msc_attr_sense sense, const char *out_words[MSC_NUM_VERBS]) {
+  int num = 0;
+  if (sense == MSC_SENSE_VERB)
+    for (; num < MSC_NUM_VERBS; num++) out_words[num] = msc_verb_name((msc_verb)num);
+  else if (sense == MSC_SENSE_REDUCTION)
+    for (; num < MSC_NUM_REDUCTIONS; num++) out_words[num] = msc_reduction_name((msc_reduction)num);
+  else if (sense == MSC_SENSE_LOSS_REDUCTION)
+    for (; num < MSC_NUM_LOSS_REDUCTIONS; num++) out_words[num] = msc_loss_reduction_name((msc_loss_reduction)num);
+  return num;
+}
+
+/* Is the attribute one of the words that its row's kind allows? */
 static bool check_word(const msc_op *op, const msc_attr_spec *s, const char *word) {
-  int num = s->sense == MSC_SENSE_VERB ? MSC_NUM_VERBS : s->sense == MSC_SENSE_REDUCTION ? MSC_NUM_REDUCTIONS : 0;
   const char *words[MSC_NUM_VERBS], *all = "";
   msc_arena *arena = msc_context_arena(msc_op_ctx(op));
-  for (int i = 0; i < num; i++) {
-    words[i] = s->sense == MSC_SENSE_VERB ? msc_verb_name((msc_verb)i) : msc_reduction_name((msc_reduction)i);
+  int num = list_words(s->sense, words);
+  for (int i = 0; i < num; i++)
     if (!strcmp(words[i], word)) return true;
-  }
   if (!num) return true;
   for (int i = 0; i < num; i++) all = msc_arena_printf(arena, "%s%s%s", all, i ? " " : "", words[i]);
   const char *near = msc_nearest(word, words, (size_t)num);

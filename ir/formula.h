@@ -219,9 +219,9 @@ static inline msc_value *sum_to_scalar(msc_builder *b, msc_value *x) {
 }
 
 /* The loss of `reduction`: mean, sum or none. */
-static inline msc_value *reduce_loss(msc_builder *b, const char *reduction, msc_value *x) {
-  if (!x || reduction[0] == 'n') return x;
-  return reduction[0] == 'm' ? mean_over(b, x, x->type->rank, msc_all_dims, false) : sum_to_scalar(b, x);
+static inline msc_value *reduce_loss(msc_builder *b, msc_loss_reduction reduction, msc_value *x) {
+  if (!x || reduction == MSC_LOSS_NONE) return x;
+  return reduction == MSC_LOSS_MEAN ? mean_over(b, x, x->type->rank, msc_all_dims, false) : sum_to_scalar(b, x);
 }
 
 /* 0, 1, 2 .. along one dimension, the same along the others. */

@@ -106,7 +106,8 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
                {"perm", MSC_ATTR_INT, 1, 0, MSC_SENSE_PERM},
                {"each", MSC_ATTR_INT, 1, 0, MSC_SENSE_EACH},
                {"verb", MSC_ATTR_STR, 0, 0, MSC_SENSE_VERB},
-               {"reduction", MSC_ATTR_STR, 0, 0, MSC_SENSE_REDUCTION}};
+               {"reduction", MSC_ATTR_STR, 0, 0, MSC_SENSE_REDUCTION},
+               {"loss_reduction", MSC_ATTR_STR, 0, 0, MSC_SENSE_LOSS_REDUCTION}};
   size_t i = 0;
   while (i < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[i].name)) i++;
   assert(i < sizeof kinds / sizeof *kinds);
@@ -158,10 +159,29 @@ bool msc_is_unused(const msc_op *op) {
 bool msc_is_message(const msc_op *op) { return rows[op->kind].flags & MSC_MESSAGE; }
 
 bool msc_is_transfer(const msc_op *op) { return rows[op->kind].flags & MSC_TRANSFER; }
+
+const char *msc_loss_reduction_name(msc_loss_reduction r) {
+  static const char *const names[MSC_NUM_LOSS_REDUCTIONS] = {"mean", "sum", "none"};
+  return names[r];
+}
+
+bool msc_loss_reduction_parse(const char *word, msc_loss_reduction *out_reduction) {
+  for (int r = 0; r < MSC_NUM_LOSS_REDUCTIONS; r++)
+    if (!strcmp(msc_loss_reduction_name((msc_loss_reduction)r), word))
+      return *out_reduction = (msc_loss_reduction)r, true;
+  return false;
+}
+
+msc_loss_reduction msc_op_loss_reduction(const msc_op *op) {
+  msc_loss_reduction r = MSC_LOSS_NONE;
+  msc_loss_reduction_parse(msc_op_str(op, "reduction"), &r);
+  return r;
+}
+
 bool msc_takes_mean(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)
-    if (!strcmp(info->attr[i].name, "reduction")) return !strcmp(msc_op_str(op, "reduction"), "mean");
+    if (info->attr[i].sense == MSC_SENSE_LOSS_REDUCTION) return msc_op_loss_reduction(op) == MSC_LOSS_MEAN;
   return info->facts.mean;
 }
 

@@ -127,7 +127,7 @@ static msc_value *where_kept(msc_builder *b, msc_value *keep, msc_value *x) {
 
 /* Reduces the losses of rows as the op's reduction says. */
 static msc_value *reduce_kept_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
-  if (!msc_counts_kept_rows(op) || !rows) return reduce_loss(b, msc_op_str(op, "reduction"), rows);
+  if (!msc_counts_kept_rows(op) || !rows) return reduce_loss(b, msc_op_loss_reduction(op), rows);
   msc_value *num = sum_to_scalar(b, cast(b, keep, MSC_I32)), *sum = sum_to_scalar(b, rows);
   return over(b, sum, cast(b, num, rows->type->dtype));
 }
@@ -162,9 +162,9 @@ static msc_value *with_last(msc_builder *b, msc_value *x) {
 }
 
 static msc_value *plain_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
-                             const char *reduction) {
+                             msc_loss_reduction reduction) {
   msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[2] = {msc_named(ctx, "reduction", msc_str(ctx, reduction))};
+  msc_attr attrs[2] = {msc_named(ctx, "reduction", msc_str(ctx, msc_loss_reduction_name(reduction)))};
   size_t num = 1;
   if (msc_op_attr(op, "ignore_index")) attrs[num++] = msc_named(ctx, "ignore_index", *msc_op_attr(op, "ignore_index"));
   return with_attrs(b, OP_softmax_cross_entropy, 2, (msc_value *[]){logits, labels}, num, attrs);
@@ -175,7 +175,7 @@ static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *log
                                 msc_value *keep) {
   double s = msc_op_float(op, "label_smoothing");
   int64_t c = logits->type->rank - 1;
-  msc_value *rows = scale_by(b, plain_loss(b, op, logits, labels, "none"), 1 - s),
+  msc_value *rows = scale_by(b, plain_loss(b, op, logits, labels, MSC_LOSS_NONE), 1 - s),
             *all = scale_by(b, mean_over(b, msc_compute(b, "log_softmax(a)", logits), 1, &c, false), s);
   return reduce_kept_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
 }
@@ -187,7 +187,7 @@ static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits
   if (logits && msc_is_float(labels->type->dtype)) labels = cast(b, labels, logits->type->dtype);
   if (!logits || msc_op_float(op, "label_smoothing") != 0)
     return logits ? smoothed_loss(b, op, logits, labels, keep) : NULL;
-  return reduce_kept_rows(b, op, keep, plain_loss(b, op, logits, labels, "sum"));
+  return reduce_kept_rows(b, op, keep, plain_loss(b, op, logits, labels, MSC_LOSS_SUM));
 }
 
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -207,16 +207,18 @@ bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in
   }
   loss = where_kept(b, keep, without_last(b, loss));
   /* rounded before it is reduced: a sum over cut rows stays one that may be finished later, as the rule says */
-  return give_result(reduce_loss(b, msc_op_str(op, "reduction"), cast(b, loss, in[0]->type->dtype)), out_result);
+  return give_result(reduce_loss(b, msc_op_loss_reduction(op), cast(b, loss, in[0]->type->dtype)), out_result);
 }
 
 /* dloss, for each row: [] or [*,1] */
 static msc_value *row_gradient(msc_builder *b, const msc_op *op, msc_value *dloss, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < logits->rank; d++) dim[d] = d < logits->rank - 1 ? logits->dim[d] : 1, rows *= dim[d];
-  const char *reduction = msc_op_str(op, "reduction");
-  if (!strcmp(reduction, "mean")) return over(b, dloss, number(b, dloss, (double)rows));
-  return strcmp(reduction, "none") ? dloss : reshape(b, dloss, logits->rank, dim);
+  switch (msc_op_loss_reduction(op)) {
+    case MSC_LOSS_MEAN: return over(b, dloss, number(b, dloss, (double)rows));
+    case MSC_LOSS_NONE: return reshape(b, dloss, logits->rank, dim);
+    default: return dloss;
+  }
 }
 
 bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -266,7 +268,7 @@ bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
 /* ---- losses of elements ---- */
 
 static bool give_loss(msc_builder *b, const msc_op *op, msc_value *loss, msc_value **out_result) {
-  return give_result(reduce_loss(b, msc_op_str(op, "reduction"), loss), out_result);
+  return give_result(reduce_loss(b, msc_op_loss_reduction(op), loss), out_result);
 }
 
 bool expand_absolute_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {

@@ -40,7 +40,7 @@ static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *tot
   msc_value *x = op->in[0].value, *hit = compare(b, "eq", x, number(b, x, 0)), *as_x = cast(b, hit, x->type->dtype),
             *zero = number(b, x, 0), *one = number(b, x, 1), *filled = choose(b, hit, one, x),
             *zeros = summed_in_group(g, op, as_x);
-  msc_attr prod = msc_named(formula_ctx(b), "reduction", msc_str(formula_ctx(b), "prod"));
+  msc_attr prod = msc_named(formula_ctx(b), "reduction", msc_str(formula_ctx(b), msc_reduction_name(MSC_PROD)));
   msc_value *rest = times(b, total, in_group(g, op, OP_all_reduce, filled, 1, &prod)),
             *none = compare(b, "eq", zeros, zero), *single = compare(b, "eq", zeros, one),
             *usual = over(b, choose(b, none, rest, zero), filled);

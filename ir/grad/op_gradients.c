@@ -530,8 +530,9 @@ static msc_value *label_gradient(msc_grad_ctx *g, const msc_op *op) {
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < t->rank; d++) dim[d] = d < t->rank - 1 ? t->dim[d] : 1;
   for (int d = 0; d < t->rank - 1; d++) rows *= t->dim[d];
-  if (!strcmp(msc_op_str(op, "reduction"), "mean")) dloss = over(&g->b, dloss, number(&g->b, dloss, (double)rows));
-  if (!strcmp(msc_op_str(op, "reduction"), "none")) dloss = reshape(&g->b, dloss, t->rank, dim);
+  msc_loss_reduction reduction = msc_op_loss_reduction(op);
+  if (reduction == MSC_LOSS_MEAN) dloss = over(&g->b, dloss, number(&g->b, dloss, (double)rows));
+  if (reduction == MSC_LOSS_NONE) dloss = reshape(&g->b, dloss, t->rank, dim);
   return msc_compute(&g->b, "-log_softmax(a) * b", logits, dloss);
 }
 
@@ -539,11 +540,12 @@ bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   if (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0) return grad_composite(g, op);
   if (g->wanted[0]) {
-    const char *reduction = msc_op_str(op, "reduction");
+    msc_loss_reduction reduction = msc_op_loss_reduction(op);
     const msc_attr_value *ignored = msc_op_attr(op, "ignore_index");
     msc_attr attrs[2];
     size_t num = 0;
-    if (strcmp(reduction, "mean")) attrs[num++] = msc_named(ctx, "reduction", msc_str(ctx, reduction));
+    if (reduction != MSC_LOSS_MEAN)
+      attrs[num++] = msc_named(ctx, "reduction", msc_str(ctx, msc_loss_reduction_name(reduction)));
     if (ignored) attrs[num++] = msc_named(ctx, "ignore_index", *ignored);
     msc_value *operands[] = {in(op, 0), in(op, 1), dy_of(g)};
     MSC_TRY(give_gradient(g, op, 0, with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, num, attrs)));

@@ -153,9 +153,8 @@ static double label_weight(msc_eval *e, const int64_t *index, int64_t c) {
   return k == c;
 }
 
-static const char *reduction_word(const msc_eval *e) { return msc_op_str(e->op, "reduction"); }
-static bool is_mean(const msc_eval *e) { return strcmp(reduction_word(e), "mean") == 0; }
-static bool is_none(const msc_eval *e) { return strcmp(reduction_word(e), "none") == 0; }
+static bool is_mean(const msc_eval *e) { return msc_op_loss_reduction(e->op) == MSC_LOSS_MEAN; }
+static bool is_none(const msc_eval *e) { return msc_op_loss_reduction(e->op) == MSC_LOSS_NONE; }
 
 /* Returns the first element of each row that the rank holds; *out_count: rows of the whole tensor. */
 static msc_piece pick_rows(const msc_piece *x, int64_t *out_count) {

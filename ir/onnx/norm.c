@@ -244,11 +244,11 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
   }
   msc_value *weighted = w ? times(n->b, loss, w) : loss;
   if (kept && weighted) weighted = choose(n->b, kept, weighted, like(n->b, loss, 0)); /* also where it is infinite */
-  if (!strcmp(how, "none")) return weighted;
-  if (strcmp(how, "sum") && strcmp(how, "mean")) return onnx_refuse(n, "reduction '%s' is unknown", how), NULL;
-  if (!w || how[0] == 's') return reduce_loss(n->b, how, weighted);
-  msc_value *sum = reduce_loss(n->b, "sum", weighted);
-  return over(n->b, sum, reduce_loss(n->b, "sum", w));
+  msc_loss_reduction reduction;
+  if (!msc_loss_reduction_parse(how, &reduction)) return onnx_refuse(n, "reduction '%s' is unknown", how), NULL;
+  if (!w || reduction != MSC_LOSS_MEAN) return reduce_loss(n->b, reduction, weighted);
+  msc_value *sum = reduce_loss(n->b, MSC_LOSS_SUM, weighted);
+  return over(n->b, sum, reduce_loss(n->b, MSC_LOSS_SUM, w));
 }
 
 bool onnx_build_nll_loss(onnx_node *n) {

@@ -523,7 +523,7 @@ static bool give_rows(const msc_op *op, msc_rule *rule) {
 }
 
 bool msc_counts_kept_rows(const msc_op *op) {
-  return msc_op_attr(op, "ignore_index") && !strcmp(msc_op_str(op, "reduction"), "mean");
+  return msc_op_attr(op, "ignore_index") && msc_op_loss_reduction(op) == MSC_LOSS_MEAN;
 }
 
 /* A mean over kept rows is a quotient of two sums, not a sum. */

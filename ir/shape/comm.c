@@ -30,11 +30,6 @@ static bool multiply_dim(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
 }
 
 static bool check_reduction(msc_op *op) {
-  static const char words[] = ""
-#define REDUCTION(NAME, word, between) " " #word
-#include "ir/verb.def"
-      ;
-  MSC_TRY(shape_word_attr(op, "reduction", words + 1));
   msc_reduction r = msc_op_reduction(op);
   return r == MSC_MAX || r == MSC_MIN || shape_must_be_number(op, 0);
 }

@@ -31,30 +31,27 @@ static bool must_be_at_least(msc_op *op, const char *name, double least) {
 
 /* ---- losses ---- */
 
-static bool is_reduced(const msc_op *op) { return strcmp(msc_op_str(op, "reduction"), "none") != 0; }
-
 /* Two tensors of one shape, element by element. */
 bool shape_elements_loss(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
-  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) &&
-          shape_word_attr(op, "reduction", "mean sum none"));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1));
   const msc_type *y = shape_in(op, 1);
   for (int d = 0; d < x->rank && x->rank == y->rank; d++)
     if (x->dim[d] != y->dim[d])
       return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand(op, 0), operand(op, 1),
                          x->dim[d], y->dim[d]);
   MSC_TRY(must_have_dims(op, 1, x->rank, x->dim));
-  return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank, x->dim);
+  return shape_set(op, 0, x->dtype, msc_op_loss_reduction(op) == MSC_LOSS_NONE ? x->rank : 0, x->dim);
 }
 
 bool shape_nll_loss(msc_op *op) {
   const msc_type *x = shape_in(op, 0), *labels = shape_in(op, 1);
-  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none"));
+  MSC_TRY(shape_must_be_float(op, 0));
   if (x->rank < 1) return shape_wrong(op, "'%s' must have rank 1 or more", operand(op, 0));
   if (labels->dtype != MSC_I32 && labels->dtype != MSC_I64)
     return shape_wrong(op, "'labels' must be i32 or i64, not %s", msc_dtype_name(labels->dtype));
   MSC_TRY(must_have_dims(op, 1, x->rank - 1, x->dim) && shape_ignore_index(op));
-  return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank - 1, x->dim);
+  return shape_set(op, 0, x->dtype, msc_op_loss_reduction(op) == MSC_LOSS_NONE ? x->rank - 1 : 0, x->dim);
 }
 
 /* ---- norms ---- */

@@ -478,7 +478,7 @@ bool shape_ignore_index(msc_op *op) {
 /* Labels are class numbers, one per row of logits, or probabilities shaped like logits. */
 static bool check_labels(msc_op *op) {
   const msc_type *logits = shape_in(op, 0), *labels = shape_in(op, 1);
-  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none") && shape_ignore_index(op));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_ignore_index(op));
   if (logits->rank < 1) return shape_wrong(op, "'logits' must have rank 1 or more");
   if (msc_is_float(labels->dtype)) return shape_same_type(op, 0, 1);
   MSC_TRY(shape_must_be_index(op, 1));
@@ -492,7 +492,7 @@ static bool check_labels(msc_op *op) {
   return true;
 }
 
-static bool reduces_to_scalar(const msc_op *op) { return strcmp(msc_op_str(op, "reduction"), "none") != 0; }
+static bool reduces_to_scalar(const msc_op *op) { return msc_op_loss_reduction(op) != MSC_LOSS_NONE; }
 
 bool shape_cross_entropy(msc_op *op) {
   const msc_type *logits = shape_in(op, 0);

@@ -220,15 +220,15 @@ static bool build_shape(building *z, msc_value **out) {
 
 /* Builds the loss of each sample, then the mean or sum of each part. */
 static bool build_loss(building *z, msc_value **out) {
-  const char *reduction = msc_op_str(z->op, "reduction");
+  msc_loss_reduction reduction = msc_op_loss_reduction(z->op);
   MSC_TRY(repeat_common_operands(z));
   msc_op *op = copy_for_parts(z);
-  msc_op_set(op, "reduction", msc_str(formula_ctx(&z->b), "none"));
+  msc_op_set(op, "reduction", msc_str(formula_ctx(&z->b), msc_loss_reduction_name(MSC_LOSS_NONE)));
   MSC_TRY(insert_built_op(z, op, out));
-  if (!strcmp(reduction, "none")) return true;
+  if (reduction == MSC_LOSS_NONE) return true;
   int64_t dims[MSC_MAX_RANK];
   for (int d = 1; d < out[0]->type->rank; d++) dims[d - 1] = d;
-  out[0] = with_ints(&z->b, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims",
+  out[0] = with_ints(&z->b, reduction == MSC_LOSS_MEAN ? OP_reduce_mean : OP_reduce_sum, out[0], "dims",
                      out[0]->type->rank - 1, dims);
   return out[0] != NULL;
 }

@@ -198,7 +198,7 @@ static bool divide_kept_rows(const shortening *s) {
             *kept = none ? compare(&b, "ne", labels, none) : NULL,
             *divisor = kept ? sum_to_scalar(&b, cast(&b, kept, loss->type->dtype)) : NULL;
   MSC_TRY(divisor);
-  msc_op_set(op, "reduction", msc_str(s->pass->ctx, "sum"));
+  msc_op_set(op, "reduction", msc_str(s->pass->ctx, msc_loss_reduction_name(MSC_LOSS_SUM)));
   msc_value *in[2] = {loss, divisor};
   msc_op *quotient = msc_build_with(&b, OP_div, 2, in, 1, 0, NULL);
   MSC_TRY(quotient);

@@ -204,7 +204,8 @@ static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
 /* ---- losses ---- */
 
 static bool is_summed_loss(const msc_op *op) {
-  return msc_form_of(op) == MSC_FORM_LOSS && op->out[0].type->rank == 0 && strcmp(msc_op_str(op, "reduction"), "none");
+  return msc_form_of(op) == MSC_FORM_LOSS && op->out[0].type->rank == 0 &&
+         msc_op_loss_reduction(op) != MSC_LOSS_NONE;
 }
 
 /* The layout of a loss for each row: that of the first operand's leading dimensions. */
@@ -220,7 +221,7 @@ static const msc_layout *rows_layout(const masking *m, const msc_type *x, int ra
 static void split_loss(masking *m, msc_op *op) {
   msc_context *ctx = m->pass->ctx;
   msc_builder b = build_before(m, op);
-  bool mean = !strcmp(msc_op_str(op, "reduction"), "mean");
+  bool mean = msc_takes_mean(op);
   const msc_type *t = op->out[0].type;
   msc_value *in[8];
   msc_attr attr[MSC_MAX_RANK + 8];
@@ -228,7 +229,7 @@ static void split_loss(masking *m, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) in[i] = op->in[i].value;
   for (size_t i = 0; i < op->num_attrs; i++)
     if (strcmp(op->attrs[i].name, "reduction")) attr[num++] = op->attrs[i];
-  attr[num++] = msc_named(ctx, "reduction", msc_str(ctx, "none"));
+  attr[num++] = msc_named(ctx, "reduction", msc_str(ctx, msc_loss_reduction_name(MSC_LOSS_NONE)));
   msc_op *rows = msc_build_with(&b, (msc_op_kind)op->kind, op->num_in, in, 1, num, attr);
   int rank = rows->out[0].type->rank;
   rows->out[0].type = type_with_layout(m, rows->out[0].type, rows_layout(m, in[0]->type, rank));

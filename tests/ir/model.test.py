@@ -274,7 +274,7 @@ case(
     lambda m: op(m).update(attrs=[{"name": "transpose_b", "value": ("Bool", {"v": True})}]),
     AT_D1 + "inner sizes differ: 8 (dimension 1 of 'a' [4,8]f32) and 2 (dimension 1 of 'b' [8,2]f32) [E0102]" + IN_HEAD)
 case(lambda m: op(m, 2).update(attrs=[{"name": "reduction", "value": ("Str", {"v": "men"})}], loc=3),
-     "op 'n12': softmax_cross_entropy: reduction \"men\" is not one of: mean sum none [E0102]")
+     "op 'n12': softmax_cross_entropy: reduction \"men\" is not one of: mean sum none; did you mean 'mean'? [E0103]")
 case(lambda m: op(m, 2).update(attrs=[{"name": "reduction", "value": ("Str", {"v": "me\0n"})}]),
      "op 2 (softmax_cross_entropy): a text has a zero byte inside [E0113]")
 case(lambda m: (op(m, 1).update(kind="iota", operands=[], attrs=[{"name": "type", "value": ("TypeRef", {"v": 6})}])),

@@ -205,8 +205,8 @@ uint16_t loop_cross_entropy(msc_nester *n, const msc_value *result, const msc_vi
   const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type;
-  const char *how = msc_op_str(op, "reduction");
-  bool each = !strcmp(how, "none");
+  msc_loss_reduction how = msc_op_loss_reduction(op);
+  bool each = how == MSC_LOSS_NONE;
   unsigned dims = each ? 0 : (1u << (t->rank - 1)) - 1;
   int64_t count = 1;
   msc_view at = *view;
@@ -218,7 +218,7 @@ uint16_t loop_cross_entropy(msc_nester *n, const msc_value *result, const msc_vi
   if (!each) loss = reduce_in_order(n, op, MSC_SUM, loss, over);
   msc_nest_close_reduction(n, outer);
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
-  return strcmp(how, "mean") ? loss : divide_by(n, loss, count_reduced(op, count));
+  return how == MSC_LOSS_MEAN ? divide_by(n, loss, count_reduced(op, count)) : loss;
 }
 
 /* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
@@ -226,10 +226,10 @@ uint16_t loop_cross_entropy_grad(msc_nester *n, const msc_value *result, const m
   const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type;
-  const char *how = msc_op_str(op, "reduction");
+  msc_loss_reduction how = msc_op_loss_reduction(op);
   msc_view scalar = {0};
   rows r = reduce_rows(n, op, x, t->rank - 1, view);
-  uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
+  uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), how == MSC_LOSS_NONE ? view : &scalar);
   if (n->failed) return 0;
   uint16_t shift = msc_nest_op(n, NEST_SUB, read_scores(n, op, x, view), r.m), label, keep = 0;
   uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
@@ -248,6 +248,6 @@ uint16_t loop_cross_entropy_grad(msc_nester *n, const msc_value *result, const m
   }
   int64_t count = 1;
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
-  if (!strcmp(how, "mean")) dloss = divide_by(n, dloss, count_reduced(op, count));
+  if (how == MSC_LOSS_MEAN) dloss = divide_by(n, dloss, count_reduced(op, count));
   return where_kept(n, keep, msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss));
 }

@@ -18,7 +18,8 @@ Type = namedtuple("Type", "dtype dims")
 Attr = namedtuple("Attr", "name kind required default")
 Row = namedtuple("Row", "name operands results attrs infer")
 # what kinds say beyond that is for the compiler
-_KINDS = {"dim": "int", "dims": "ints", "perm": "ints", "each": "ints", "digits": "str"}
+_KINDS = {"dim": "int", "dims": "ints", "perm": "ints", "each": "ints", "digits": "str", "reduction": "str",
+          "loss_reduction": "str"}
 _DEFAULTS = {"int": int, "float": float, "str": str, "bool": lambda text: text == "true"}
 
 
