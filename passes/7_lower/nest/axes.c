@@ -140,25 +140,34 @@ static void join_along(msc_nester *n, int x, int y, int64_t but) {
 
 /* Joins images with images and pooled channels with channels; elements that windows see run along loops of their own.
  * Pools of one image run along the same windows. */
-static void join_windowed(msc_nester *n, const msc_op *op, int y) {
-  bool pools = !msc_window_weights(op) && op->kind != OP_unfold;
-  if (op->kind == OP_unfold) {
-    int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0;
-    join_dims(n, x, 0, y, image), join_dims(n, x, 1, y, image ? 0 : 1);
-    return;
-  }
+static void join_pooled(msc_nester *n, const msc_op *op, int y) {
   for (int i = 0; i < op->num_in; i++) {
     int x = msc_nest_find_value(n, op->in[i].value);
-    if (pools || (i == 0 && op->kind != OP_conv2d_weight_grad)) join_dims(n, x, 0, y, 0);
-    if (pools) join_dims(n, x, 1, y, 1);
+    join_dims(n, x, 0, y, 0), join_dims(n, x, 1, y, 1);
   }
-  for (size_t i = 0; pools && i < n->num_ops && n->ops[i] != op; i++) {
+  for (size_t i = 0; i < n->num_ops && n->ops[i] != op; i++) {
     bool alike = msc_is_windowed(n->ops[i]) && n->ops[i]->in[0].value == op->in[0].value;
     for (int d = 2; alike && d < 4; d++) join_dims(n, msc_nest_find_value(n, &n->ops[i]->out[0]), d, y, d);
   }
 }
 
 /* ---- joins of rows of loop.def ---- */
+
+/* Joins the images of a convolution with those of its result. */
+static void join_images(msc_nester *n, const msc_op *op, const int *in, int y) {
+  (void)op;
+  join_dims(n, in[0], 0, y, 0);
+}
+
+/* Joins nothing: the gradient of a convolution's weights sums over images. */
+static void join_nothing(msc_nester *n, const msc_op *op, const int *in, int y) {
+  (void)n, (void)op, (void)in, (void)y;
+}
+
+static void join_unfold(msc_nester *n, const msc_op *op, const int *in, int y) {
+  int image = msc_op_bool(op, "images_last") ? 3 : 0;
+  join_dims(n, in[0], 0, y, image), join_dims(n, in[0], 1, y, image ? 0 : 1);
+}
 
 static void join_transpose(msc_nester *n, const msc_op *op, const int *in, int y) {
   int64_t perm[MSC_MAX_RANK];
@@ -251,7 +260,7 @@ static void join_op(msc_nester *n, const msc_op *op) {
     case MSC_FORM_SOURCE: break;
     case MSC_FORM_RESHAPE: join_reshape(n, in[0], y); break;
     case MSC_FORM_PRODUCT: join_matmul(n, op, in[0], in[1], y); break;
-    case MSC_FORM_WINDOW: join_windowed(n, op, y); break;
+    case MSC_FORM_WINDOW: join_pooled(n, op, y); break;
     case MSC_FORM_REDUCE: join_reduce(n, op, in[0], y); break;
     default: /* elementwise, softmax, optimizers: all operands broadcast to all results */
       for (int j = 0; j < op->num_out; j++)

@@ -245,9 +245,8 @@ static uint16_t rounded(msc_nester *n, const msc_value *v, uint16_t x) {
   return half && !is_rounded(n, x) ? msc_nest_cast(n, x, v->type->dtype) : x;
 }
 
-static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
-  uint16_t x[3] = {0};
-  int v[3] = {0};
+/* Writes the numbers and elements of up to three operands at the place of the result y; false: the op is refused. */
+static bool read_operands(msc_nester *n, const msc_op *op, int y, const msc_view *view, int v[3], uint16_t x[3]) {
   for (int i = 0; i < op->num_in && i < 3; i++) {
     v[i] = msc_nest_find_value(n, op->in[i].value);
     if (op->in[i].value->type->rank > n->value[y].value->type->rank)
@@ -255,15 +254,33 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
     msc_view at = msc_nest_stretch(n, y, view, v[i]);
     x[i] = msc_nest_eval(n, v[i], &at);
   }
-  if (n->failed) return 0;
+  return !n->failed;
+}
+
+uint16_t loop_compare(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  uint16_t x[3] = {0};
+  int v[3];
+  if (!read_operands(n, op, msc_nest_find_value(n, result), view, v, x)) return 0;
+  return predicate(n, op, rounded(n, op->in[0].value, x[0]), rounded(n, op->in[1].value, x[1]));
+}
+
+uint16_t loop_cast(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  uint16_t x[3] = {0};
+  int v[3];
+  if (!read_operands(n, op, msc_nest_find_value(n, result), view, v, x)) return 0;
+  return msc_nest_cast(n, rounded(n, op->in[0].value, x[0]), result->type->dtype);
+}
+
+static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
+  uint16_t x[3] = {0};
+  int v[3] = {0};
+  if (!read_operands(n, op, y, view, v, x)) return 0;
   const msc_formula *f = msc_formula_of(op);
   if (f) return compute(n, f, v, x);
-  switch (op->kind) {
-    case OP_compare: return predicate(n, op, rounded(n, op->in[0].value, x[0]), rounded(n, op->in[1].value, x[1]));
-    case OP_cast: return msc_nest_cast(n, rounded(n, op->in[0].value, x[0]), n->value[y].value->type->dtype);
-    case OP_broadcast_to: return x[0];
-    default: return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
-  }
+  if (msc_form_of(op) == MSC_FORM_STRETCH) return x[0];
+  return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
 }
 
 /* ---- all ---- */

@@ -47,9 +47,11 @@ typedef uint16_t msc_loop_fn(msc_nester *n, const msc_value *result, const msc_v
 msc_loop_fn loop_constant, loop_transpose, loop_concat, loop_split, loop_slice, loop_pad; /* nest/expand.c */
 msc_loop_fn loop_iota, loop_gather, loop_gather_nd, loop_take_along, loop_one_hot;        /* nest/expand_index.c */
 msc_loop_fn loop_dropout, loop_uniform;                                                   /* nest/expand_random.c */
-msc_loop_fn loop_softmax, loop_cross_entropy, loop_cross_entropy_grad; /* nest/expand_rows.c */
-msc_loop_fn loop_conv2d, loop_conv2d_transpose, loop_conv2d_weight_grad, loop_pool,
-    loop_unpool; /* nest/expand_conv.c */
+msc_loop_fn loop_compare, loop_cast;                                                      /* nest/expand.c */
+msc_loop_fn loop_softmax, loop_log_softmax, loop_cross_entropy, loop_cross_entropy_grad; /* nest/expand_rows.c */
+/* nest/expand_conv.c */
+msc_loop_fn loop_conv2d, loop_conv2d_transpose, loop_conv2d_weight_grad;
+msc_loop_fn loop_max_pool, loop_max_pool_index, loop_avg_pool, loop_max_pool_grad, loop_avg_pool_grad;
 msc_loop_fn loop_unfold, loop_fold;
 
 /* ---- nest/expand_index.c ---- */

@@ -241,34 +241,62 @@ static uint16_t count_inside(msc_nester *n, const msc_window *w, uint16_t o) {
   return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_SUB, last, first), msc_nest_number(n, MSC_I64, 1));
 }
 
-uint16_t loop_pool(msc_nester *n, const msc_value *result, const msc_view *view) {
-  const msc_op *op = result->def;
+/* An element that a window sees, inside the loops over the window. */
+typedef struct {
+  sliding s;
+  msc_inside outer;
+  uint16_t x, ok; /* ok: it lies in the image; 0: all do */
+} seen;
+
+/* Opens the loops over the window and reads an element of it, what a sum or maximum does not count where there is none;
+ * false: the op is refused. */
+static bool open_window(msc_nester *n, const msc_op *op, const msc_view *view, seen *out) {
   int x = msc_nest_find_value(n, op->in[0].value);
-  if (!is_outside(n, x)) return 0;
-  sliding s = slide_pool(n, op, x, false);
-  uint16_t ok = 0;
+  if (!is_outside(n, x)) return false;
+  *out = (seen){.s = slide_pool(n, op, x, false)};
   msc_view at = *view;
-  for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  msc_dtype dtype = n->value[x].value->type->dtype;
-  msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
-  uint16_t v = read_or_fill(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest_of(dtype));
-  if (n->failed) return 0;
-  uint16_t found = op->kind == OP_max_pool_index
-                       ? find_first_largest(n, &s, v, ok)
-                       : msc_nest_reduce(n, op->kind == OP_max_pool ? MSC_MAX : MSC_SUM, v, s.over);
-  msc_nest_close_reduction(n, outer);
-  if (op->kind != OP_avg_pool) return found;
+  for (int i = 0; i < 2; i++)
+    at.at[2 + i] = find_element(n, &out->s.c.dim[i], out->s.kernel[i], view->at[2 + i], &out->ok);
+  bool adds = msc_info(op)->facts.reduction == MSC_SUM;
+  out->outer = msc_nest_open_reduction(n, out->s.over, view, 4, 0);
+  out->x = read_or_fill(n, x, &at, out->ok, adds ? 0 : lowest_of(n->value[x].value->type->dtype));
+  return !n->failed;
+}
+
+uint16_t loop_max_pool(msc_nester *n, const msc_value *result, const msc_view *view) {
+  seen e;
+  if (!open_window(n, result->def, view, &e)) return 0;
+  uint16_t most = msc_nest_reduce(n, MSC_MAX, e.x, e.s.over);
+  msc_nest_close_reduction(n, e.outer);
+  return most;
+}
+
+uint16_t loop_max_pool_index(msc_nester *n, const msc_value *result, const msc_view *view) {
+  seen e;
+  if (!open_window(n, result->def, view, &e)) return 0;
+  uint16_t number = find_first_largest(n, &e.s, e.x, e.ok);
+  msc_nest_close_reduction(n, e.outer);
+  return number;
+}
+
+uint16_t loop_avg_pool(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  seen e;
+  if (!open_window(n, op, view, &e)) return 0;
+  const sliding s = e.s;
+  uint16_t found = msc_nest_reduce(n, MSC_SUM, e.x, s.over);
+  msc_nest_close_reduction(n, e.outer);
   msc_dtype d = (msc_dtype)n->instr[found].dtype;
-  if (!ok || msc_op_bool(op, "count_include_pad"))
+  if (!e.ok || msc_op_bool(op, "count_include_pad"))
     return msc_nest_op(n, NEST_DIV, found, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
   uint16_t count =
       msc_nest_op(n, NEST_MUL, count_inside(n, &s.c.dim[0], view->at[2]), count_inside(n, &s.c.dim[1], view->at[3]));
   return msc_nest_op(n, NEST_DIV, found, msc_nest_cast(n, count, d));
 }
 
-uint16_t loop_unpool(msc_nester *n, const msc_value *result, const msc_view *view) {
-  const msc_op *op = result->def;
-  bool by_index = op->kind == OP_max_pool_grad;
+/* The sum of the gradients of the windows that see an element; by_index: of those whose largest it is, by the numbers
+ * in operand 0. */
+static uint16_t sum_windows(msc_nester *n, const msc_op *op, const msc_view *view, bool by_index) {
   int index = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[by_index].value);
   if (!is_outside(n, dy) || !is_outside(n, index)) return 0;
   sliding s = slide_pool(n, op, index, true);
@@ -291,6 +319,14 @@ uint16_t loop_unpool(msc_nester *n, const msc_value *result, const msc_view *vie
   return by_index
              ? sum
              : msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
+}
+
+uint16_t loop_max_pool_grad(msc_nester *n, const msc_value *result, const msc_view *view) {
+  return sum_windows(n, result->def, view, true);
+}
+
+uint16_t loop_avg_pool_grad(msc_nester *n, const msc_value *result, const msc_view *view) {
+  return sum_windows(n, result->def, view, false);
 }
 
 /* ---- windows in memory ---- */

@@ -76,9 +76,8 @@ static uint16_t decay_factor(const update *u) {
   return msc_nest_cast(u->n, sub_instr(u, msc_nest_number(u->n, narrow ? u->dtype : MSC_F64, 1), decay), u->dtype);
 }
 
-/* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
-static uint16_t expand_adam(const update *u, size_t result) {
-  bool apart = u->op->kind == OP_adamw;
+/* The step of adam; `apart`: weight_decay shrinks w by itself, and is no part of the gradient. */
+static uint16_t step_adam(const update *u, size_t result, bool apart) {
   uint16_t w = u->in[0], g = apart ? u->in[3] : add_decay(u, u->in[3], w);
   uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
   if (result == 1) return m;
@@ -91,6 +90,12 @@ static uint16_t expand_adam(const update *u, size_t result) {
       u, w,
       mul_instr(u, step, div_instr(u, m, add_instr(u, div_instr(u, sqrt_instr(u, v), scale), read_rate(u, "eps")))));
 }
+
+/* weight_decay in the gradient */
+static uint16_t expand_adam(const update *u, size_t result) { return step_adam(u, result, false); }
+
+/* w (1 - lr weight_decay) first */
+static uint16_t expand_adamw(const update *u, size_t result) { return step_adam(u, result, true); }
 
 static uint16_t expand_lamb_moments(const update *u, size_t result) {
   uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
@@ -110,15 +115,17 @@ static uint16_t expand_adagrad(const update *u, size_t result) {
   return sub_instr(u, w, div_instr(u, mul_instr(u, lr_instr(u), g), root));
 }
 
-/* rmsprop, and rmsprop_momentum, whose m is operand 1 */
-static uint16_t expand_rmsprop(const update *u, size_t result) {
-  size_t at = u->op->kind == OP_rmsprop_momentum ? 2 : 1; /* of v, before the gradient */
+/* The step of rmsprop; v is operand `at`, the gradient is behind it, and of rmsprop_momentum m is operand 1. */
+static uint16_t step_rmsprop(const update *u, size_t result, size_t at) {
   uint16_t w = u->in[0], g = add_decay(u, u->in[at + 1], w), v = average(u, "alpha", u->in[at], mul_instr(u, g, g));
   if (result == at) return v;
   uint16_t step = div_instr(u, g, add_instr(u, sqrt_instr(u, v), read_rate(u, "eps")));
   if (at == 2) step = add_instr(u, mul_instr(u, read_rate(u, "momentum"), u->in[1]), step);
   return result == 1 ? step : sub_instr(u, w, mul_instr(u, lr_instr(u), step));
 }
+
+static uint16_t expand_rmsprop(const update *u, size_t result) { return step_rmsprop(u, result, 1); }
+static uint16_t expand_rmsprop_momentum(const update *u, size_t result) { return step_rmsprop(u, result, 2); }
 
 static uint16_t expand_sgd(const update *u, size_t result) {
   (void)result; /* it has one */

@@ -59,7 +59,7 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   msc_reduction kind = msc_info(op)->facts.reduction;
   v = reduce_in_order(n, op, kind, v, over);
   msc_nest_close_reduction(n, outer);
-  return op->kind == OP_reduce_mean ? divide_by(n, v, count_reduced(op, local)) : v;
+  return msc_info(op)->facts.mean ? divide_by(n, v, count_reduced(op, local)) : v;
 }
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
@@ -135,15 +135,23 @@ static msc_inside open_again(msc_nester *n, const rows *r) {
   return outer;
 }
 
-uint16_t loop_softmax(msc_nester *n, const msc_value *result, const msc_view *view) {
-  const msc_op *op = result->def;
+/* x - max(x); *out_sum: the sum of its exponentials. */
+static uint16_t subtract_largest(msc_nester *n, const msc_op *op, const msc_view *view, uint16_t *out_sum) {
   int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
   if (axis < 0) axis += n->value[x].value->type->rank;
   rows r = reduce_rows(n, op, x, axis, view);
-  if (n->failed) return 0;
-  uint16_t shift = msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
-  if (op->kind == OP_log_softmax) return msc_nest_op(n, NEST_SUB, shift, msc_nest_op(n, NEST_LOG, r.s, 0));
-  return msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
+  *out_sum = r.s;
+  return n->failed ? 0 : msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
+}
+
+uint16_t loop_softmax(msc_nester *n, const msc_value *result, const msc_view *view) {
+  uint16_t sum, shift = subtract_largest(n, result->def, view, &sum);
+  return n->failed ? 0 : msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), sum);
+}
+
+uint16_t loop_log_softmax(msc_nester *n, const msc_value *result, const msc_view *view) {
+  uint16_t sum, shift = subtract_largest(n, result->def, view, &sum);
+  return n->failed ? 0 : msc_nest_op(n, NEST_SUB, shift, msc_nest_op(n, NEST_LOG, sum, 0));
 }
 
 /* Loads x[label]; `ok`: the label is in this rank's part. */

@@ -200,6 +200,14 @@ static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, 
   return msc_nest_select(n, one_more, msc_nest_dim(n, s->rows / parts + 1), msc_nest_dim(n, s->rows / parts));
 }
 
+/* By op, what places an update. */
+static void (*const place_of[OP_COUNT])(msc_nester *n, const msc_op *op, int indices, int updates,
+                                        const msc_view *view, scattering *s) = {
+#define LOOP(op, join, read)
+#define SCATTER(op, join, place) [OP_##op] = place,
+#include "passes/7_lower/nest/loop.def"
+};
+
 /* Makes the instructions that add each update to its row. On a CPU, and where the order counts, a FILL makes the result
  * zeros and positions are added in order; else all positions add at once to a result that is zeros already. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
@@ -208,9 +216,7 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   msc_view view = msc_nest_view_of(n, updates);
   scattering s = {0};
   uint16_t extra;
-  if (op->kind == OP_scatter_add) scatter_rows(n, op, indices, updates, &view, &s);
-  else if (op->kind == OP_add_along) scatter_along(n, op, indices, updates, &view, &s);
-  else scatter_named(n, op, indices, updates, &view, &s);
+  place_of[op->kind](n, op, indices, updates, &view, &s);
   uint16_t x = msc_nest_eval(n, updates, &view);
   msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra), fill = place;
   if (n->failed) return;
