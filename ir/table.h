@@ -8,6 +8,7 @@
  *   table  MSC_TABLE: items by a key of whole words (pointers, integers) with which each item begins.
  *          msc_copies: one copy of each string of bytes, numbered, as keys of any length.
  *          msc_index: the hash table alone, for items that are compared in another way.
+ *   sets   msc_set_root: disjoint sets of numbers, which are joined one by one.
  *   heap   MSC_HEAP: the functions of a binary heap over an array of any type, in any order. */
 #ifndef MSC_IR_TABLE_H
 #define MSC_IR_TABLE_H
@@ -186,6 +187,15 @@ static inline uint32_t msc_copy_of(msc_copies *t, const void *data, size_t bytes
   t->item[t->index.num] = (struct msc_copy){msc_arena_copy(t->index.arena, data, bytes), bytes};
   msc_index_add(&t->index, hash, t->index.num);
   return t->index.num - 1;
+}
+
+/* ---- disjoint sets ---- */
+
+/* The number that stands for the set of i.  `parent` says of each number which one is above it, to begin with itself;
+ * parent[msc_set_root(parent, i)] = j joins the set of i to that of j, if j stands for another one. */
+static inline uint32_t msc_set_root(uint32_t *parent, uint32_t i) {
+  while (parent[i] != i) i = parent[i] = parent[parent[i]];
+  return i;
 }
 
 /* ---- heap ---- */

@@ -93,13 +93,9 @@ typedef struct {
 
 static mscrt_status *grow_inflated(inflation *f) {
   if (f->room > f->used) return NULL;
-  uint64_t bytes = f->room ? 2 * (uint64_t)f->room : 16 * CHUNK;
-  if (bytes > f->most) bytes = f->most;
-  uint8_t *more = realloc(f->memory, bytes);
-  if (!more) return mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory after inflating %zu bytes", f->b->path, f->used);
-  f->memory = more;
-  f->room = bytes;
-  return NULL;
+  uint64_t need = f->used + 16 * CHUNK;
+  if (mscrt_grow_bytes(&f->memory, &f->room, need < f->most ? need : f->most)) return NULL;
+  return mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory after inflating %zu bytes", f->b->path, f->used);
 }
 
 static mscrt_status *read_more(inflation *f) {
@@ -123,7 +119,8 @@ static mscrt_status *inflate_all(inflation *f) {
       return mscrt_fail(MSCRT_BUG, "%s: zlib cannot be reset", f->b->path);
     MSCRT_CHECK(grow_inflated(f));
     z->next_out = f->memory + f->used;
-    z->avail_out = (uInt)(f->room - f->used > UINT32_MAX / 2 ? UINT32_MAX / 2 : f->room - f->used);
+    uint64_t left = (f->room < f->most ? f->room : f->most) - f->used;
+    z->avail_out = (uInt)(left > UINT32_MAX / 2 ? UINT32_MAX / 2 : left);
     uInt before = z->avail_out;
     state = inflate(z, Z_NO_FLUSH);
     f->used += before - z->avail_out;

@@ -159,11 +159,24 @@ static void heap_sorts(void **s) {
   }
 }
 
+/* Numbers of equal remainders are joined, in an order that makes long chains. */
+static void sets_are_joined(void **state) {
+  (void)state;
+  enum { NUM = 1000, SETS = 7 };
+  uint32_t parent[NUM];
+  for (uint32_t i = 0; i < NUM; i++) parent[i] = i;
+  for (uint32_t i = NUM - 1; i >= SETS; i--) parent[msc_set_root(parent, i)] = msc_set_root(parent, i - SETS);
+  for (uint32_t i = 0; i < NUM; i++)
+    for (uint32_t k = 0; k < NUM; k += 13)
+      assert_int_equal(msc_set_root(parent, i) == msc_set_root(parent, k), i % SETS == k % SETS);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reserve_keeps_items),         cmocka_unit_test(index_finds_what_is_there),
       cmocka_unit_test(index_keeps_order),           cmocka_unit_test(table_is_a_map),
       cmocka_unit_test(copies_are_of_whole_strings), cmocka_unit_test(heap_sorts),
+      cmocka_unit_test(sets_are_joined),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

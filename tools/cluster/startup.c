@@ -130,9 +130,6 @@ static bool add_server(startup *s, const char *path, const json_t *server, int i
       if (t->device[k].server_index == index && t->device[k].device == d.device)
         return refuse(s, "%s: device_id %d occurs twice at server %s", path, d.device, id);
     }
-    table_device *more = realloc(t->device, (size_t)(t->num + 1) * sizeof *more);
-    if (!more) return refuse(s, "out of memory");
-    t->device = more;
     t->device[t->num++] = d;
   }
   return true;
@@ -179,6 +176,10 @@ static bool use_table(const startup_environment *env, startup *s, const char *pa
   int count = table_number(root, "server_count");
   if (count != t->servers)
     return refuse(s, "%s: server_count is %d, server_list has %d entries", path, count, t->servers);
+  size_t devices = 0;
+  json_array_foreach(servers, i, server) devices += json_array_size(json_object_get(server, "device"));
+  t->device = calloc(devices + 1, sizeof *t->device);
+  if (!t->device) return refuse(s, "out of memory");
   json_array_foreach(servers, i, server) if (!add_server(s, path, server, (int)i, t)) return false;
   for (int r = 0; r < t->num; r++) {
     bool found = false;

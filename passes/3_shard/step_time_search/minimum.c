@@ -196,18 +196,13 @@ static pair **sort_by_weight(relaxed *r) {
   return sorted;
 }
 
-static int root_of(int *above, int v) {
-  while (above[v] != v) v = above[v] = above[above[v]];
-  return v;
-}
-
 /* Chooses the branches of the forest: pairs in descending weight, without those that close a cycle. */
 static void choose_branches(relaxed *r) {
   pair **sorted = sort_by_weight(r);
-  int *above = msc_new_array(r->arena, int, r->p->num_vars);
-  for (int v = 0; v < r->p->num_vars; v++) above[v] = v;
+  uint32_t *above = msc_new_array(r->arena, uint32_t, r->p->num_vars);
+  for (int v = 0; v < r->p->num_vars; v++) above[v] = (uint32_t)v;
   for (size_t i = 0; i < r->num_pairs; i++) {
-    int a = root_of(above, sorted[i]->a), b = root_of(above, sorted[i]->b);
+    uint32_t a = msc_set_root(above, (uint32_t)sorted[i]->a), b = msc_set_root(above, (uint32_t)sorted[i]->b);
     sorted[i]->is_branch = a != b;
     above[a] = b;
   }

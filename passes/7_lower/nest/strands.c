@@ -3,37 +3,33 @@
  * each gets threads of its own, so that many small ones take hardly longer than one. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/7_lower/nest/nester.h"
 
 enum { SEVERAL = UINT8_MAX };
 
-static uint16_t root_of(uint16_t *parent, uint16_t i) {
-  while (parent[i] != i) i = parent[i] = parent[parent[i]];
-  return i;
-}
-
 /* Finds the trees of what is made of loads, or stored: parent of each such instruction, 0 of the others. */
-static void join_users(const msc_instr *instr, int num, const bool *live, uint16_t parent[MSC_NEST_INSTRS]) {
+static void join_users(const msc_instr *instr, int num, const bool *live, uint32_t parent[MSC_NEST_INSTRS]) {
   for (int i = 0; i < num; i++) {
     bool varies = i && instr[i].axes && (!live || live[i]),
          own = varies && (instr[i].code == NEST_LOAD || msc_nest_has(&instr[i], NEST_ROOT));
     for (int k = 0; k < 3 && varies; k++) own |= parent[instr[i].arg[k]] != 0;
-    parent[i] = (uint16_t)(own ? i : 0);
+    parent[i] = own ? (uint32_t)i : 0;
     for (int k = 0; k < 3 && own; k++)
-      if (parent[instr[i].arg[k]]) parent[root_of(parent, instr[i].arg[k])] = (uint16_t)i;
+      if (parent[instr[i].arg[k]]) parent[msc_set_root(parent, instr[i].arg[k])] = (uint32_t)i;
   }
 }
 
 int msc_nest_find_strands(const msc_instr *instr, int num, const bool *live, uint8_t out_strand[MSC_NEST_INSTRS]) {
-  uint16_t parent[MSC_NEST_INSTRS];
+  uint32_t parent[MSC_NEST_INSTRS];
   uint8_t users[MSC_NEST_INSTRS] = {0}; /* the strand of all of them; 0: there are none */
   int strands = 0;
   join_users(instr, num, live, parent);
   memset(out_strand, 0, MSC_NEST_INSTRS);
   for (int i = num - 1; i > 0; i--) {
-    uint16_t root = parent[i] ? root_of(parent, (uint16_t)i) : 0;
+    uint32_t root = parent[i] ? msc_set_root(parent, (uint32_t)i) : 0;
     if (live && !live[i]) continue;
-    if (root == i) out_strand[i] = (uint8_t)++strands;
+    if (root == (uint32_t)i) out_strand[i] = (uint8_t)++strands;
     else if (root) out_strand[i] = out_strand[root];
     else if (instr[i].axes && users[i] != SEVERAL) out_strand[i] = users[i];
     for (int k = 0; k < 3; k++) {
