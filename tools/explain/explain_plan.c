@@ -129,7 +129,8 @@ static json_t *way_json(const shard_way *w) {
 static json_t *chain_of_digits(const explained *e, const shard_chain *c) {
   json_t *through = json_array();
   for (size_t i = 0; i < c->num; i++) json_array_append_new(through, json_string(c->through[i]));
-  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", c->digits, "from", c->origin, "loc", file_and_line(e, c->loc),
+  const char *digits = msc_digits_print(e->arena, &e->m->mesh, c->digits);
+  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", digits, "from", c->origin, "loc", file_and_line(e, c->loc),
                    "left_out", (json_int_t)c->left_out, "through", through);
 }
 

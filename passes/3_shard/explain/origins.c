@@ -260,17 +260,13 @@ size_t shard_chains_to(const shard_chains *c, int group, shard_chain **out_chain
       if (same == num) num++;
       digit[same * MSC_MAX_SUBAXES + (size_t)digits[same]++] = atom;
     }
-  for (size_t i = 0; i < num; i++) chain[i].digits = shard_digits_text(g, digits[i], digit + i * MSC_MAX_SUBAXES);
+  for (size_t i = 0; i < num; i++) chain[i].digits = shard_digits(g, digits[i], digit + i * MSC_MAX_SUBAXES, NULL);
   return num;
-}
-
-static const char *digits_text(const shard_graph *g, const msc_layout *digits) {
-  return msc_digits_print(g->arena, g->mesh, digits);
 }
 
 /* The chain of digits that the op itself has, or had before it gave them up; without a recorded source it is its own
  * origin. */
-static shard_chain own_chain(const shard_chains *c, int group, const char *digits, uint32_t mask) {
+static shard_chain own_chain(const shard_chains *c, int group, const msc_layout *digits, uint32_t mask) {
   const msc_op *leader = c->g->group[group].leader;
   shard_chain chain = {.digits = digits, .origin = leader->name, .loc = leader->loc};
   if (!mask) return chain;
@@ -295,10 +291,10 @@ size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict *
     *to = (shard_conflict){.op = c->g->group[group].leader->name,
                            .value = value,
                            .dim = dim->i,
-                           .here = own_chain(c, group, digits_text(c->g, here), own)};
+                           .here = own_chain(c, group, here, own)};
     to->there = by && mask ? chain_from(c, by, group_named(c, by, group), __builtin_ctz(mask))
                            : (shard_chain){.origin = by ? by : value};
-    to->there.digits = digits_text(c->g, there);
+    to->there.digits = there;
   }
   return kept;
 }

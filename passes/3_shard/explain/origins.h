@@ -40,7 +40,8 @@ enum { SHARD_MOST_THROUGH = 64 };
 /* Some digits, the op or argument they come from, and the ops that handed them on, in order; of a long chain only the
  * last ones. */
 typedef struct {
-  const char *digits, *origin;
+  const msc_layout *digits;
+  const char *origin;
   const msc_loc *loc; /* of the origin, or NULL */
   size_t left_out, num;
   const char **through;
