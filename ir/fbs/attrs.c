@@ -281,7 +281,8 @@ static bool put_list(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v) 
   return true;
 }
 
-bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number) {
+bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number,
+                  const char *const *text) {
   bool ok = true;
   model_attr_begin(b);
   model_attr_put_name(b, name);
@@ -294,6 +295,7 @@ bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_
     case MSC_ATTR_LIST: ok = put_list(b, a, v); break;
     default: ok = false;
   }
+  if (text && v->kind != MSC_ATTR_TYPE) model_attr_put_sizes(b, v->kind == MSC_ATTR_LIST ? v->list.num : 1, text);
   if (ok) flatbuf_end(b);
   return ok;
 }

@@ -47,6 +47,7 @@ typedef struct {
   bool *dim_used;
   size_t num_sizes;
   msc_dim_size *size;    /* those that the model names, with --dim's values */
+  bool is_size_missing;  /* one has no value, neither by the model nor by --dim */
   bool resized;          /* a size the file states was changed by the user: declared types no longer bind */
   const msc_type **type; /* by type number; NULL: bad and reported */
   const msc_loc **loc;   /* by location number */
@@ -81,7 +82,7 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
 
 /* ---- fbs/sizes.c: sizes that the model leaves to its user ---- */
 
-bool fbs_read_sizes(fbs_reader *r);
+bool fbs_read_sizes(fbs_reader *r); /* false: a size has no value */
 /* What a text such as "2*batch+1" is; reports at p if it is no whole number. */
 bool fbs_evaluate_size(fbs_reader *r, fbs_place p, const char *text, int64_t *out);
 /* Puts what a field `sizes` or `size` says in place of the number beside it; an empty text says nothing. */
@@ -98,8 +99,10 @@ bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char 
                           size_t *num_attrs);
 bool fbs_is_hint(const char *name);
 bool fbs_is_in_row(const msc_op_info *info, const char *name); /* the op's row has such an attribute */
-/* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type. */
-bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number);
+/* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type; text: formulas
+ * of its numbers, or NULL. */
+bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number,
+                  const char *const *text);
 bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v);
 
 /* ---- fbs/args.c: inputs, parameters, constants, outputs, training ---- */

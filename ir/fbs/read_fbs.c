@@ -257,7 +257,8 @@ static msc_module *read_model(fbs_reader *r) {
                                          fbs_read_locs,      fbs_read_blocks, read_values,      fbs_read_args,
                                          fbs_read_constants, read_ops,        fbs_read_outputs, fbs_read_optimizers,
                                          fbs_check_dims_used};
-  for (size_t i = 0; i < sizeof steps / sizeof *steps && r->num_errors < FBS_MAX_ERRORS; i++) steps[i](r);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && r->num_errors < FBS_MAX_ERRORS; i++)
+    if (!steps[i](r) && steps[i] == fbs_read_sizes) return NULL; /* sizes are unknown, and so are all others */
   if (r->resized && r->num_errors)
     msc_note(r->ctx, r->file,
              "--dim changes a size that the model states as a number, and others may be made of it; models of "

@@ -120,6 +120,10 @@ static bool read_size(fbs_reader *r, uint32_t i, model_size m) {
                      r->dim[k].size, r->dim[k].name);
     value = r->dim[k].size, by = r->dim[k].name, r->dim_used[k] = true;
   }
+  if (!value && !by) {
+    r->is_size_missing = true;
+    return fbs_error(r, MSC_E_SHAPE, p, "has no value; give it with --dim %s=SIZE", name);
+  }
   r->size[r->num_sizes++] = (msc_dim_size){name, value}; /* a faulty one, too: the rest can be checked */
   if (value < 1 || value < low || (high && value > high)) {
     const char *bound = high ? msc_arena_printf(r->scratch, "%" PRId64 " to %" PRId64, low, high)
@@ -135,5 +139,5 @@ bool fbs_read_sizes(fbs_reader *r) {
     return fbs_error(r, MSC_E_FORMAT, fbs_at_file(r, "sizes"), "are %u, at most %d are possible", num, FBS_MAX_SIZES);
   r->size = msc_new_array(r->scratch, msc_dim_size, num + 1);
   for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++) read_size(r, i, model_model_sizes(r->model, i));
-  return true;
+  return !r->is_size_missing;
 }

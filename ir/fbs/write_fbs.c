@@ -5,10 +5,18 @@
 
 #include "ir/fact.h"
 #include "ir/fbs/fbs.h"
+#include "ir/fbs/join_points.h"
 #include "ir/table.h"
 
 /* Numbers of interned things, in order of first use. */
 typedef MSC_TABLE(const void *) numbering;
+
+/* A type, and formulas of its dimensions, interned as one text; NULL: it has none. */
+typedef struct {
+  const msc_type *type;
+  const char *joined;
+  const char *const *text;
+} numbered_type;
 
 typedef struct {
   msc_context *ctx;
@@ -16,8 +24,10 @@ typedef struct {
   const msc_module *module;
   msc_func *func;
   flatbuf_builder *b;
-  numbering types, locs, files, blocks; /* blocks: those that their ops name */
-  const msc_value **value; /* by number */
+  const fbs_open *open; /* formulas of numbers; NULL: there are none */
+  MSC_TABLE(numbered_type) types;
+  numbering locs, files, blocks; /* blocks: those that their ops name */
+  const msc_value **value;       /* by number */
   size_t num_values, num_inputs, num_parameters;
   uint32_t *input, *parameter; /* argument numbers, in order */
   bool ok;
@@ -51,14 +61,29 @@ static uint32_t loc_number(writer *w, const msc_loc *loc) {
   return number;
 }
 
+/* Formulas of what stands at this address; NULL: there are none. */
+static const char *const *texts_of(const writer *w, const void *of) {
+  return w->open ? fbs_open_texts(w->open, of) : NULL;
+}
+
+/* The number of the type of a value, or in an attribute, whose address is `of`. */
+static uint32_t type_number(writer *w, const msc_type *t, const void *of) {
+  const char *const *text = texts_of(w, of);
+  const char *joined = text ? "" : NULL;
+  for (int d = 0; text && d < t->rank; d++) joined = msc_arena_printf(w->arena, "%s%s,", joined, text[d]);
+  struct {
+    const msc_type *type;
+    const char *joined;
+  } key = {msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL), joined ? msc_intern(w->ctx, joined) : NULL};
+  numbered_type *found = msc_table_at(&w->types, &key);
+  found->text = text;
+  return (uint32_t)(found - w->types.item);
+}
+
 static void number_value(writer *w, const msc_op *op, const msc_value *v) {
   if (v->type->layout) refuse(w, op, "a value has a layout, which a model file states as a hint only");
   w->value[v->id] = v;
-  number_by_key(&w->types, msc_type_of(w->ctx, v->type->dtype, v->type->rank, v->type->dim, NULL));
-}
-
-static uint32_t type_number(writer *w, const msc_type *t) {
-  return number_by_key(&w->types, msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL));
+  type_number(w, v->type, v);
 }
 
 /* Numbers all arguments by role, and all values, types and locations. */
@@ -83,7 +108,7 @@ static void number_all(writer *w) {
     if (op->forward) refuse(w, op, "a gradient op with a link to its forward op has no place in a model file");
     for (size_t i = 0; i < op->num_out; i++) number_value(w, op, &op->out[i]);
     for (size_t i = 0; i < op->num_attrs; i++)
-      if (op->attrs[i].value.kind == MSC_ATTR_TYPE) type_number(w, op->attrs[i].value.type);
+      if (op->attrs[i].value.kind == MSC_ATTR_TYPE) type_number(w, op->attrs[i].value.type, &op->attrs[i]);
     if (!msc_is_constant_op(op) && !msc_is_return(op)) loc_number(w, op->loc);
   }
 }
@@ -92,15 +117,16 @@ static void put_types(writer *w) {
   flatbuf_builder *b = w->b;
   model_model_begin_types(b);
   for (size_t i = 0; i < msc_table_num(&w->types); i++) {
-    const msc_type *t = w->types.item[i];
+    const msc_type *t = w->types.item[i].type;
     model_type_begin(b);
     model_type_put_dtype(b, (uint8_t)t->dtype);
     model_type_put_dims(b, (size_t)t->rank, t->dim);
+    if (w->types.item[i].text) model_type_put_sizes(b, (size_t)t->rank, w->types.item[i].text);
     flatbuf_end(b);
   }
   flatbuf_end(b);
   uint32_t *of = msc_new_array(w->arena, uint32_t, w->num_values + 1);
-  for (size_t i = 0; i < w->num_values; i++) of[i] = type_number(w, w->value[i]->type);
+  for (size_t i = 0; i < w->num_values; i++) of[i] = type_number(w, w->value[i]->type, w->value[i]);
   model_model_put_value_types(b, w->num_values, of);
 }
 
@@ -223,7 +249,7 @@ static void put_attrs(writer *w, const msc_op *op) {
     if (!fbs_is_in_row(msc_info(op), a->name))
       refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
     else if (!fbs_put_attr(w->b, w->arena, a->name, &value,
-                           value.kind == MSC_ATTR_TYPE ? type_number(w, value.type) : 0))
+                           value.kind == MSC_ATTR_TYPE ? type_number(w, value.type, a) : 0, texts_of(w, a)))
       refuse(w, op, "attribute %s has a value that a model file cannot hold", a->name);
   }
   if (open && w->ok) flatbuf_end(w->b);
@@ -284,6 +310,7 @@ static void put_constants(writer *w) {
     model_constant_begin(w->b);
     model_constant_put_value(w->b, op->out[0].id);
     model_constant_put_data(w->b, v->dense.bytes, v->dense.data);
+    if (texts_of(w, op)) model_constant_put_size(w->b, texts_of(w, op)[0]);
     flatbuf_end(w->b);
   }
   if (open) flatbuf_end(w->b);
@@ -339,7 +366,7 @@ static bool put_init(writer *w, const msc_attr_value *v) {
     if (!attr || end == colon + 1 || *end) return false;
     msc_attr_value value = msc_float(number);
     model_op_begin_attrs(w->b);
-    fbs_put_attr(w->b, w->arena, attr, &value, 0);
+    fbs_put_attr(w->b, w->arena, attr, &value, 0, NULL);
     flatbuf_end(w->b);
   }
   flatbuf_end(w->b);
@@ -482,7 +509,7 @@ static void put_optimizer(writer *w, const msc_attr_value *group) {
   for (size_t i = 0; i < group->dict.num && w->ok; i++) {
     const msc_attr *a = &group->dict.a[i];
     if (!strcmp(a->name, "kind") || !strcmp(a->name, "parameters")) continue;
-    if (a->value.kind == MSC_ATTR_TYPE || !fbs_put_attr(b, w->arena, a->name, &a->value, 0))
+    if (a->value.kind == MSC_ATTR_TYPE || !fbs_put_attr(b, w->arena, a->name, &a->value, 0, NULL))
       refuse(w, NULL, "optimizer: %s has a value that a model file cannot hold", a->name);
   }
   flatbuf_end(b);
@@ -532,6 +559,22 @@ static void put_mesh(writer *w) {
   flatbuf_end(w->b);
 }
 
+/* ---- sizes that are left open ---- */
+
+/* None has a value: whoever takes the model gives them. */
+static void put_sizes(writer *w) {
+  if (!w->open) return;
+  model_model_begin_sizes(w->b);
+  for (size_t i = 0; i < w->open->num_names; i++) {
+    model_size_begin(w->b);
+    model_size_put_name(w->b, w->open->name[i]);
+    model_size_put_low(w->b, w->open->low[i]);
+    model_size_put_high(w->b, w->open->high[i]);
+    flatbuf_end(w->b);
+  }
+  flatbuf_end(w->b);
+}
+
 /* ---- the whole ---- */
 
 static void *in_arena(void *user, void *ptr, size_t old_bytes, size_t bytes) {
@@ -540,11 +583,12 @@ static void *in_arena(void *user, void *ptr, size_t old_bytes, size_t bytes) {
   return old_bytes ? memcpy(p, ptr, old_bytes < bytes ? old_bytes : bytes) : p;
 }
 
-const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes) {
+static const void *write_model(const msc_module *m, const fbs_open *open, msc_arena *arena, size_t *out_bytes) {
   static void (*const parts[])(writer *) = {put_types,        put_locs,    put_blocks,     put_body,
                                             put_inputs,       put_outputs, put_parameters, put_constants,
-                                            put_weight_files, put_train,   put_mesh};
-  writer w = {.ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .ok = true};
+                                            put_weight_files, put_train,   put_mesh,       put_sizes};
+  writer w = {
+      .ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .open = open, .ok = true};
   w.types.index.arena = w.locs.index.arena = w.files.index.arena = w.blocks.index.arena = arena;
   if (!w.func || !w.func->body->last || !msc_is_return(w.func->body->last)) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");
@@ -565,4 +609,12 @@ const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_byt
     msc_error(m->ctx, flatbuf_builder_status(w.b) == FLATBUF_TOO_BIG ? MSC_E_UNSUPPORTED : MSC_E_INTERNAL, NULL,
               "writing the model file: %s", flatbuf_builder_fault(w.b));
   return data;
+}
+
+const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes) {
+  return write_model(m, NULL, arena, out_bytes);
+}
+
+const void *fbs_write_open(const fbs_open *o, msc_arena *arena, size_t *out_bytes) {
+  return write_model(o->point[0].module, o, arena, out_bytes);
 }

@@ -27,6 +27,34 @@ bool onnx_read_inits(onnx_reader *r, const onnx_graph *g) {
   return true;
 }
 
+/* The size given for this name; -1: there is none. */
+static int64_t given_size(onnx_reader *r, const char *name) {
+  for (size_t i = 0; i < r->file->num_dims; i++)
+    if (!strcmp(r->file->dim[i].name, name)) return r->dim_used[i] = true, r->file->dim[i].size;
+  return -1;
+}
+
+/* The next part of "past + 1": a name, or digits. */
+static const char *next_part(onnx_reader *r, const char **text) {
+  const char *from = *text + strspn(*text, " +");
+  size_t n = strcspn(from, " +");
+  *text = from + n;
+  return msc_intern_n(r->ctx, from, n);
+}
+
+static bool is_number(const char *text) { return *text && strspn(text, "0123456789") == strlen(text); }
+
+/* What a dimension is that is called "past + 1"; -1: it is not called so, or a part has no size. */
+static int64_t sum_of_sizes(onnx_reader *r, const char *text) {
+  int64_t sum = 0;
+  if (!text || !strchr(text, '+')) return -1;
+  for (const char *part; *(part = next_part(r, &text));) {
+    int64_t size = is_number(part) ? strtoll(part, NULL, 10) : given_size(r, part);
+    if (size < 0 || __builtin_add_overflow(sum, size, &sum)) return -1;
+  }
+  return sum > 0 ? sum : -1;
+}
+
 /* The size given for dimension d of an input, or -1 after a report. */
 static int64_t open_size(onnx_reader *r, const onnx_value_info *in, int d) {
   const char *place = msc_arena_printf(r->scratch, "%s.%d", in->name, d);
@@ -36,8 +64,10 @@ static int64_t open_size(onnx_reader *r, const onnx_value_info *in, int d) {
     r->dim_used[i] = true;
     return r->file->dim[i].size;
   }
+  int64_t sum = sum_of_sizes(r, in->dim[d].name);
+  if (sum > 0) return sum;
   onnx_report(r, NULL, r->loc, "input '%s': dimension %d has no size; give one with --dim %s=...", in->name, d,
-         in->dim[d].name ? in->dim[d].name : place);
+              in->dim[d].name ? in->dim[d].name : place);
   return -1;
 }
 
@@ -49,7 +79,7 @@ static const msc_type *input_type(onnx_reader *r, const onnx_value_info *in) {
   if (!in->is_tensor) return onnx_report(r, NULL, r->loc, "input '%s' is no tensor", in->name), NULL;
   if (!onnx_dtype(in->elem_type, &dtype))
     return onnx_report(r, NULL, r->loc, "input '%s' has elements of type %s, which msc does not have", in->name,
-                  onnx_dtype_name(in->elem_type)),
+                       onnx_dtype_name(in->elem_type)),
            NULL;
   if (!in->has_shape) return onnx_report(r, NULL, r->loc, "input '%s' has no shape, not even a rank", in->name), NULL;
   if (in->is_too_deep)
@@ -138,6 +168,50 @@ bool onnx_read_inputs(onnx_reader *r) {
     if (!r->fixed_used[i])
       onnx_report(r, NULL, r->loc, "--fix %s: the model has no such input", r->file->fixed[i].name);
   return true;
+}
+
+/* ---- sizes that the file leaves open ---- */
+
+static bool is_size_name(const char *name) {
+  for (const char *p = name; *p; p++)
+    if (!msc_is_letter(*p) && (p == name || (!msc_is_digit(*p) && *p != '.'))) return false;
+  return *name != 0;
+}
+
+static void add_name(onnx_reader *r, const char *name, const char ***list, size_t *num) {
+  bool known = is_number(name) || given_size(r, name) >= 0 || !is_size_name(name);
+  for (size_t i = 0; i < *num; i++) known |= (*list)[i] == name;
+  if (known) return;
+  msc_grow(msc_context_arena(r->ctx), *list, *num);
+  (*list)[(*num)++] = name;
+}
+
+/* Is it no argument of the model: does it begin with what the file has, or is its value given? */
+static bool is_given(const onnx_reader *r, const onnx_value_info *in) {
+  for (size_t i = 0; i < r->model->graph->num_inits; i++)
+    if (r->model->graph->init[i].name == in->name) return true;
+  for (size_t i = 0; i < r->file->num_fixed; i++)
+    if (!strcmp(r->file->fixed[i].name, in->name)) return true;
+  return false;
+}
+
+size_t onnx_list_open_sizes(onnx_reader *r, const char *const **out_name) {
+  const char **list = NULL;
+  size_t num = 0;
+  for (size_t i = 0; i < r->model->graph->num_in; i++) {
+    const onnx_value_info *in = &r->model->graph->in[i];
+    if (is_given(r, in) || in->is_too_deep) continue;
+    for (int d = 0; d < in->rank; d++) {
+      const char *name = in->dim[d].name, *text = name;
+      const char *place = msc_intern(r->ctx, msc_arena_printf(r->scratch, "%s.%d", in->name, d));
+      if (in->dim[d].size >= 0 || given_size(r, place) >= 0) continue;
+      if (name && strchr(name, '+'))
+        for (const char *part; *(part = next_part(r, &text));) add_name(r, part, &list, &num);
+      else add_name(r, name && is_size_name(name) ? msc_intern(r->ctx, name) : place, &list, &num);
+    }
+  }
+  *out_name = list;
+  return num;
 }
 
 /* ---- outputs ---- */

@@ -26,6 +26,9 @@ typedef struct onnx_value {
   const char *weight; /* of a constant: the name of the parameter that it is where an op takes it; NULL: a plain one */
   const char *input;  /* the graph's input that it is, or that alone it is computed of; NULL: none, or several */
   bool is_frozen;     /* with weight: it is not trained */
+  bool varies;        /* a constant that follows from sizes of inputs: it may be another one for other sizes */
+  bool grows;         /* of such a constant: it may have more elements */
+  msc_value *made;    /* what stands for it in the model's function where sizes vary; or NULL */
   msc_value *value;   /* in function `func`; NULL: a constant that no op has taken there */
   const msc_func *func;
   size_t num_items; /* of a sequence */

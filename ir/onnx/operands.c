@@ -64,6 +64,7 @@ static msc_value *add_constant(onnx_reader *r, const onnx_value *v) {
 }
 
 msc_value *onnx_take(onnx_reader *r, onnx_value *v) {
+  if (v->made && r->b.func == r->func) return v->made;
   if (v->value && v->func == r->b.func) return v->value;
   if (!v->data) return NULL;
   bool is_parameter =
@@ -72,6 +73,7 @@ msc_value *onnx_take(onnx_reader *r, onnx_value *v) {
   v->value = is_parameter ? add_parameter(r, v, v->weight ? v->weight : msc_intern(r->ctx, "constant"), trainable)
                           : add_constant(r, v);
   v->func = r->b.func;
+  if (r->sizes_vary && r->b.func == r->func) v->made = v->value; /* once, whatever is computed in between */
   return v->value;
 }
 

@@ -7,6 +7,7 @@
  * are used.  A node that cannot be read is reported, its results are faulty, and what uses them says nothing more: one
  * run tells all that a file needs. */
 #include "ir/onnx/reader.h"
+#include "ir/open_sizes.h"
 
 static bool read_opsets(onnx_reader *r) {
   r->scope->num_opsets = r->model->num_opsets, r->scope->opset = r->model->opset;
@@ -27,12 +28,13 @@ static msc_module *read_graph(onnx_reader *r) {
   return msc_verify(r->module) ? r->module : NULL;
 }
 
-msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *file) {
+static msc_module *read_file(msc_context *ctx, const msc_model_bytes *file, bool sizes_vary) {
   const msc_loc *loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, file->name), .implied = true});
   msc_weights none = {0};
   msc_model_bytes with_weights = *file;
   if (!file->weights) with_weights.weights = &none;
-  onnx_reader r = {.ctx = ctx, .scratch = msc_arena_new(ctx), .file = &with_weights, .loc = loc};
+  onnx_reader r = {
+      .ctx = ctx, .scratch = msc_arena_new(ctx), .file = &with_weights, .loc = loc, .sizes_vary = sizes_vary};
   r.dim_used = msc_new_array(r.scratch, bool, file->num_dims + 1);
   r.fixed_used = msc_new_array(r.scratch, bool, file->num_fixed + 1);
   const uint8_t *data = file->data;
@@ -50,4 +52,21 @@ msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *file) {
     m = NULL;
   }
   return m; /* weights' elements may stand in the arena, which goes with the context */
+}
+
+msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *file) { return read_file(ctx, file, false); }
+
+msc_module *msc_read_onnx_at(msc_context *ctx, const msc_model_bytes *file) { return read_file(ctx, file, true); }
+
+size_t msc_onnx_open_sizes(msc_context *ctx, const msc_model_bytes *file, const char *const **out_name) {
+  const msc_loc *loc = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, file->name), .implied = true});
+  onnx_reader r = {.ctx = ctx, .scratch = msc_arena_new(ctx), .file = file, .loc = loc};
+  r.dim_used = msc_new_array(r.scratch, bool, file->num_dims + 1);
+  msc_diag_mark mark = msc_mark_diags(ctx);
+  const uint8_t *data = file->data;
+  r.model = onnx_decode(ctx, r.scratch, loc, (proto_bytes){data, data + file->bytes});
+  size_t num = r.model && r.model->graph ? onnx_list_open_sizes(&r, out_name) : 0;
+  msc_forget_diags(ctx, mark);
+  msc_arena_free(r.scratch);
+  return num;
 }

@@ -33,6 +33,7 @@ struct onnx_reader {
   int depth, num_errors;
   size_t num_nodes;
   int64_t fold_work; /* done so far */
+  bool sizes_vary; /* the file is read for other sizes, too */
   bool *dim_used, *fixed_used;
   struct unknown_op {
     const char *type, *first;
@@ -77,5 +78,7 @@ bool onnx_read_inits(onnx_reader *r, const onnx_graph *g);
  * is used. */
 bool onnx_read_inputs(onnx_reader *r);
 bool onnx_read_outputs(onnx_reader *r);
+/* Names of the sizes that inputs leave open and the user did not give. */
+size_t onnx_list_open_sizes(onnx_reader *r, const char *const **out_name);
 
 #endif

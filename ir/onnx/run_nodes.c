@@ -140,12 +140,72 @@ static void pass_input_on(onnx_node *n) {
     if (n->out[i] && !n->out[i]->data && !n->out[i]->input) n->out[i]->input = input;
 }
 
+/* ---- constants that follow from sizes ---- */
+
+/* Does one of its operands grow with sizes of inputs? */
+static bool takes_what_grows(const onnx_node *n) {
+  bool found = false;
+  for (size_t i = 0; i < n->num_in; i++) found |= n->in[i] && n->in[i]->grows;
+  return found;
+}
+
+/* Is it a node whose result has as many elements as its operands say? */
+static bool makes_what_grows(const onnx_node *n) {
+  static const char *const names[] = {"Range", "ConstantOfShape", "Expand", "Tile", "Pad", "OneHot"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(n->row->name, names[i])) return true;
+  return false;
+}
+
+/* Is it an element, or several, repeated as often as sizes say? */
+static bool repeats_by_sizes(const onnx_node *n) {
+  bool varies = false;
+  for (size_t i = 0; i < n->num_in; i++) varies |= n->in[i] && n->in[i]->varies;
+  return varies && makes_what_grows(n) && strcmp(n->row->name, "Range");
+}
+
+/* Marks results that are known although not all operands are, or that are computed of such. */
+static void mark_what_varies(onnx_node *n) {
+  bool varies = false, grows = takes_what_grows(n);
+  for (size_t i = 0; i < n->num_in; i++) varies |= n->in[i] && (n->in[i]->varies || !is_constant(n->in[i]));
+  for (size_t i = 0; varies && i < n->num_out; i++) {
+    onnx_value *v = n->out[i];
+    if (!v || v->kind != ONNX_IS_TENSOR || !v->data) continue;
+    v->varies = true;
+    v->grows = all_constant(n) && (grows || makes_what_grows(n));
+  }
+}
+
+/* Builds the ops of a node that is folded then; they are used where its results are taken as tensors.  Nothing is made
+ * of a node that cannot be built so. */
+static void make_beside(onnx_node *n, onnx_value ***out_made) {
+  msc_diag_mark mark = msc_mark_diags(n->ctx);
+  int errors = n->r->num_errors;
+  onnx_value **out = n->out;
+  n->out = msc_new_array(n->scratch, onnx_value *, n->num_out + 1);
+  if (build_node(n)) *out_made = n->out;
+  else msc_forget_diags(n->ctx, mark), n->r->num_errors = errors;
+  n->out = out, n->attrs_seen = 0;
+}
+
+static bool fold_node(onnx_node *n) {
+  onnx_value **made = NULL;
+  if (n->row->flags & ONNX_ALONE || !all_constant(n)) return false;
+  if (n->r->sizes_vary && (takes_what_grows(n) || repeats_by_sizes(n))) make_beside(n, &made);
+  MSC_TRY(fold(n));
+  for (size_t i = 0; made && i < n->num_out; i++)
+    if (n->out[i] && made[i] && n->out[i]->kind == ONNX_IS_TENSOR) n->out[i]->made = onnx_take(n->r, made[i]);
+  return true;
+}
+
 static void run_known_node(onnx_node *n) {
   for (size_t i = 0; i < n->num_in; i++)
     if (n->in[i] && n->in[i]->kind == ONNX_IS_FAULTY) return fail_outputs(n);
-  if (!(n->row->flags & ONNX_ALONE) && all_constant(n) && fold(n)) return;
-  if (!build_node(n)) fail_outputs(n);
-  else pass_input_on(n);
+  if (!fold_node(n)) {
+    if (!build_node(n)) return fail_outputs(n);
+    pass_input_on(n);
+  }
+  mark_what_varies(n);
 }
 
 /* Attributes of a node in a function that name its caller's become those, or the function's defaults. */

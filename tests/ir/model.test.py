@@ -163,9 +163,7 @@ for _text in ("m", "n+", "*n", "2n", "(n)", "(n)/0", "(n", "n/2", "n n", "-", "9
     case(sized(_text), ALL_SIZED.format(f"'{_text}' is no size [E0113]"))
 case(sized("n", low=5), "size n: is 4; the model was made for 5 and more [E0102]")
 case(sized("n", low=2, high=8), "size n: is 9; the model was made for 2 to 8 [E0102]", "--dim", "n=9")
-case(sized("n", value=0), "size n: is 0; the model was made for 1 and more [E0102]\n"
-     "input x: dimension 0 has size 0; sizes are at least 1 [E0102]\n"
-     "input y: dimension 0 has size 0; sizes are at least 1 [E0102]")
+case(sized("n", value=0), "size n: has no value; give it with --dim n=SIZE [E0102]")
 case(lambda m: m.update(sizes=[{"name": "n", "value": 1}, {"name": "n", "value": 1}]),
      "size n: occurs twice [E0113]")
 case(lambda m: m.update(sizes=[{"name": "2", "value": 1}]), "size 2: is no name [E0113]")

@@ -206,6 +206,71 @@ computes(
           [floats("w", [1, 1, 1], [1]), floats("r", [1, 1, 1], [2])],
           version=14), {"x3": ((3, 1, 1), [1.0, -5.0, 3.0])}, {"y": [3]})
 
+# ---- sizes that stay open ----
+
+# A product with a triangle as wide as the sequence is long, a count along it, and its length as a number: all of them
+# are computed of the shape of x, and follow from its sizes in one model.fbs.
+LINE = value("z", F32, ["cells"])
+any_size = model([
+    node("Shape", ["x"], ["s"]),
+    node("Gather", ["s", "first"], ["n"], axis=0),
+    node("Gather", ["s", "second"], ["l"], axis=0),
+    node("Range", ["first", "l", "second"], ["r"]),
+    node("Unsqueeze", ["r", "axes"], ["column"]),
+    node("GreaterOrEqual", ["r", "column"], ["above"]),
+    node("Cast", ["above"], ["triangle"], to=F32),
+    node("Cast", ["r"], ["count"], to=F32),
+    node("Cast", ["l"], ["length"], to=F32),
+    node("MatMul", ["x", "triangle"], ["sums"]),
+    node("Add", ["sums", "count"], ["counted"]),
+    node("Div", ["counted", "length"], ["y"]),
+    node("Mul", ["n", "l"], ["cells"]),
+    node("Unsqueeze", ["cells", "zero"], ["to"]),
+    node("Reshape", ["y", "to"], ["z"])
+], [value("x", F32, ["batch", "seq"])], [LINE],
+                 [ints("first", [], [0]), ints("second", [], [1]),
+                  ints("axes", [1], [1]), ints("zero", [1], [0])])
+write("any.onnx", any_size)
+expect("import any.onnx -o any.fbs", 0)
+expect("compile any.fbs -o any.bin", 1,
+       "any.fbs: error: size batch: has no value; give it with --dim batch=SIZE [E0102]\n"
+       "any.fbs: error: size seq: has no value; give it with --dim seq=SIZE [E0102]\n")
+expect("compile any.fbs -o any.bin --dim batch=1 --dim seq=70000", 1,
+       "any.fbs: error: size seq: is 70000; the model was made for 1 to 65536 [E0102]\n")
+for batch, length in ((1, 1), (2, 1), (3, 5), (1, 40)):
+    expect(f"compile any.fbs -o any.bin --dim batch={batch} --dim seq={length}", 0, None)
+    if SANITIZED:
+        continue
+    sys.path.insert(0, os.path.join(os.path.dirname(MSC), "../tools/python"))
+    from msc.runtime import Plan
+    x = [float(i % 7 - 3) for i in range(batch * length)]
+    wanted = [(sum(x[b * length:b * length + i + 1]) + i) / length for b in range(batch) for i in range(length)]
+    with Plan("any.bin", library=os.path.join(os.path.dirname(MSC), "libmscrt.so")) as plan:
+        given = memoryview(array.array("f", x).tobytes()).cast("f", shape=(batch, length))
+        got = list(plan.run("forward", "z", x=given))
+    expect.check(f"{batch} x {length}: {got}, not {wanted}",
+                 len(got) == len(wanted) and all(abs(a - b) < 1e-5 for a, b in zip(got, wanted)))
+
+# One size may be given, and one be a sum of others.
+expect("import any.onnx -o some.fbs --dim batch=2", 0)
+expect("compile some.fbs -o any.bin --dim seq=3", 0, None)
+sums = model([node("Concat", ["x", "x2"], ["y"], axis=0), node("Add", ["y", "w"], ["z"])],
+             [value("x", F32, ["old"]), value("x2", F32, ["new"]), value("w", F32, ["old + new"])], [LINE])
+write("sums.onnx", sums)
+expect("import sums.onnx -o sums.fbs", 0)
+expect("compile sums.fbs -o any.bin --dim old=2 --dim new=3", 0, None)
+
+# What is no polynomial of the sizes, and what is computed of a size as no op can.
+refused(
+    model([node("Shape", ["x"], ["s"]), node("Mod", ["s", "two"], ["odd"]), node("Cast", ["odd"], ["o"], to=F32),
+           node("Add", ["x", "o"], ["z"])], [value("x", F32, ["n"])], [value("z", F32, ["n"])], [ints("two", [1], [2])]),
+    "bad.onnx: error: op 'z': a constant does not follow from the open sizes (n) by sums and products; --dim n=... "
+    "gives a size [E0111]\n")
+refused(
+    model([node("Relu", ["x"], ["y"])], [value("x", F32, ["a", "b", "c", "d", "e"])],
+          [value("y", F32, ["a", "b", "c", "d", "e"])]),
+    "bad.onnx: error: 5 sizes are left open, at most 4 can be; --dim a=... gives a size [E0111]\n")
+
 # ---- what is refused ----
 
 refused(
@@ -219,9 +284,12 @@ refused(
     "bad.onnx: error: ONNX operators that msc does not read: Foo (2, first 'first'), "
     "com.acme::Bar (1, first 'c') [E0104]\n")
 refused(
-    model([node("Relu", ["x"], ["y"])], [value("x", F32, ["batch", None])], [Y]),
-    "bad.onnx: error: input 'x': dimension 0 has no size; give one with --dim batch=... [E0111]\n"
-    "bad.onnx: error: input 'x': dimension 1 has no size; give one with --dim x.1=... [E0111]\n")
+    model([node("Relu", ["x"], ["y"])], [value("x", F32, ["a-b", "batch - 1"])], [Y]),
+    "bad.onnx: error: output 'y' is tensor<23x26xf32>, which is not what the file says it is [E0111]\n"
+    "bad.onnx: note: read for x.0=23, x.1=26, which the file leaves open; --dim x.0=... gives a size\n")
+refused(
+    model([node("Relu", ["x:0"], ["y"])], [value("x:0", F32, [2, None])], [Y]),
+    "bad.onnx: error: input 'x:0': dimension 1 has no size; give one with --dim x:0.1=... [E0111]\n")
 refused(model([node("Relu", ["x"], ["y"])], [X], [Y]),
         "bad.onnx: error: --dim n: the model has no open dimension of that name [E0111]\n", "--dim", "n=2")
 refused(model([node("Relu", ["x"], ["y"])], [X], [Y]),

@@ -1,6 +1,7 @@
 /* cmd_import.c: a model in another format in; model.fbs out, and its weights as a safetensors file beside it. */
 #include <string.h>
 
+#include "ir/open_sizes.h"
 #include "tools/convert/objective.h"
 
 /* --fix name=elements, as given on the command line. */
@@ -22,6 +23,28 @@ static const char *weights_path(cli *c, const char *to) {
   return msc_arena_printf(msc_context_arena(c->ctx), "%.*s.safetensors", (int)n, to);
 }
 
+typedef struct {
+  cli *c;
+  int code;
+} finishing;
+
+static bool add_objective(void *user, msc_module *m) {
+  finishing *f = user;
+  int code;
+  bool ok = cli_add_objective(f->c, m, &code);
+  if (!ok) f->code = code;
+  return ok;
+}
+
+static const void *write_model(finishing *f, const msc_model_bytes *model, size_t *out_bytes) {
+  msc_context *ctx = f->c->ctx;
+  msc_module *m = msc_read_model(ctx, model);
+  if (!m || !add_objective(f, m)) return NULL;
+  const void *data = msc_write_fbs(m, msc_context_arena(ctx), out_bytes);
+  /* read the file back: rules of model.fbs that the source need not keep are reported now, not at the user's compile */
+  return data && msc_read_fbs(ctx, model->name, data, *out_bytes, 0, NULL) ? data : NULL;
+}
+
 static int run_import(cli *c) {
   int code;
   const char *to = cli_text(c, "o");
@@ -32,21 +55,21 @@ static int run_import(cli *c) {
   if (!cli_read_model_bytes(c, c->operands[0], &model, &code)) return code;
   read_fixed_inputs(c, &model);
   model.weights = &weights;
-  msc_module *m = msc_read_model(c->ctx, &model);
-  if (!m) return CLI_INPUT;
-  if (!cli_add_objective(c, m, &code)) return code;
+  const char *const *open;
+  size_t bytes, num_open = msc_onnx_open_sizes(c->ctx, &model, &open);
+  finishing f = {c, CLI_INPUT};
+  const void *data = num_open ? msc_write_open_fbs(c->ctx, &model, num_open, open, add_objective, &f, &bytes)
+                              : write_model(&f, &model, &bytes);
+  if (!data) return f.code;
   if (weights.num && !strcmp(to, "-")) return cli_usage(c, "weights go beside the model: -o needs a file's name");
-  size_t bytes;
-  const void *data = msc_write_fbs(m, msc_context_arena(c->ctx), &bytes);
-  /* read the file back: rules of model.fbs that the source need not keep are reported now, not at the user's compile */
-  if (!data || !msc_read_fbs(c->ctx, c->operands[0], data, bytes, 0, NULL)) return CLI_INPUT;
   if (weights.num && (code = cli_write_weights(c, beside, &weights))) return code;
   return cli_write_file(c, to, data, bytes);
 }
 
 static const cli_option options[] = {
     {"o", CLI_TEXT, "FILE", "the model file to write; weights go beside it, into FILE.safetensors"},
-    {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
+    {"dim", CLI_PAIRS, "NAME=SIZE",
+     "size of a dimension that the model leaves open: batch, or x.1; without it stays open, for msc compile"},
     {"fix", CLI_PAIRS, "INPUT=V,V,...", "ONNX: elements of an input that the model's shapes depend on"},
     {"loss", CLI_TEXT, "KIND:OUTPUT", "train it to make this loss of an output small; NAME=VALUE may follow commas"},
     {"optimizer", CLI_TEXT, "KIND:N=V,...", "by this optimizer: adamw:lr=0.001,weight_decay=0.01"},

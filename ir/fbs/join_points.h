@@ -1,0 +1,63 @@
+/* join_points.h: what differs between the readings of one model for several values of its open sizes. */
+#ifndef MSC_IR_FBS_JOIN_POINTS_H
+#define MSC_IR_FBS_JOIN_POINTS_H
+
+#include "ir/open_sizes.h"
+#include "ir/table.h"
+
+enum { FBS_MAX_POINTS = (1 << MSC_MAX_OPEN_SIZES) + 1 + 2 * MSC_MAX_OPEN_SIZES };
+
+/* One reading: the model with all sizes given. */
+typedef struct {
+  int64_t size[MSC_MAX_OPEN_SIZES];
+  msc_module *module;
+  msc_func *forward;
+  msc_weights weights;
+} fbs_point;
+
+typedef struct {
+  const void *of;
+  const char *const *text;
+} fbs_open_item;
+
+/* Whole numbers that grow evenly along one dimension and are the same along all others. */
+typedef struct {
+  int dim;
+  int64_t first, step;
+} fbs_counting;
+
+/* A constant op that becomes ops, once all points are compared. */
+typedef struct {
+  msc_op *op;
+  fbs_counting by;
+} fbs_counted;
+
+/* The first 2^num_names points have each size at one of two values, in all combinations: formulas are found there, and
+ * checked at the others. */
+typedef struct {
+  msc_context *ctx;
+  msc_arena *arena;
+  size_t num_names, num_points;
+  const char *const *name;
+  int64_t low[MSC_MAX_OPEN_SIZES], high[MSC_MAX_OPEN_SIZES]; /* of each size, as far as formulas were checked */
+  fbs_point point[FBS_MAX_POINTS];
+  MSC_TABLE(fbs_open_item) items;
+  size_t num_counted;
+  fbs_counted *counted;
+  const char *wrong; /* what does not follow from the sizes; NULL: all does */
+  const msc_op *wrong_op;
+} fbs_open;
+
+/* Compares all points.  Keeps formulas if `keep`, for the module of the first; numbers that count along a dimension
+ * become ops there.  False: `wrong` says why there are none. */
+bool fbs_join_points(fbs_open *o, bool keep);
+/* Formulas of the dimensions of a value or of an attribute that is a type, of numbers of other attributes, of the one
+ * element of a constant op, by their addresses in the module of the first point; NULL: all numbers are as they are. */
+const char *const *fbs_open_texts(const fbs_open *o, const void *of);
+/* The number that is `v[i]` at point i, as a formula, "" if it is always the same; NULL: there is none. */
+const char *fbs_formula(fbs_open *o, const int64_t *v);
+
+/* write_fbs.c: as msc_write_fbs, of the first point's module with formulas. */
+const void *fbs_write_open(const fbs_open *o, msc_arena *arena, size_t *out_bytes);
+
+#endif
