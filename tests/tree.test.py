@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Sources and READMEs of the tree: lines of C, tables and prose within 120 columns; a line for every source file in the
-README of its folder, or of the nearest one above; files that READMEs name and that exist; comments in front of
-declarations that have a subject of their own. Prints what is not so."""
+"""Sources and READMEs of the tree: lines of C, Python, tables and prose within 120 columns; a line for every source
+file in the README of its folder, or of the nearest one above; files that READMEs name and that exist; comments in front
+of declarations that have a subject of their own. Prints what is not so."""
+import ast
 import os
 import re
 import sys
@@ -12,9 +13,24 @@ COLUMNS = 120
 GENERATED = ("msc/ops.json", "msc/schema.json")  # by the build, named in a README
 
 
-def long_lines(text, markdown):
-    """Numbers of the lines over COLUMNS; in Markdown rows of tables and code may be."""
+def lines_of_data(text):
+    """Numbers of the lines of Python that are inside of a text of several lines, such as a model, but no docstring."""
+    tree = ast.parse(text)
+    said = {id(node.body[0].value) for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and isinstance(node.body[0], ast.Expr)}
+    return {number for node in ast.walk(tree)
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in said
+            and node.end_lineno > node.lineno and '"""' in text.split("\n")[node.lineno - 1]
+            for number in range(node.lineno, node.end_lineno + 1)}
+
+
+def long_lines(text, markdown, python):
+    """Numbers of the lines over COLUMNS; in Markdown rows of tables and code may be, in Python lines of data."""
     code = False
+    if python:
+        data = lines_of_data(text)
+        yield from (n for n, line in enumerate(text.split("\n"), 1) if len(line) > COLUMNS and n not in data)
+        return
     for number, line in enumerate(text.split("\n"), 1):
         code ^= line.startswith("```")
         if len(line) > COLUMNS and not (markdown and (code or line.startswith("|"))):
@@ -35,7 +51,8 @@ def readme_of(path, readmes):
 
 
 def tails(path):
-    """All ways to name a file, or a folder above it: with any number of folders, with and without what follows a dot."""
+    """All ways to name a file, or a folder above it: with any number of folders, with and without what follows a
+    dot."""
     parts = path.split("/")
     for end in range(1, len(parts) + 1):
         for begin in range(end):
@@ -80,8 +97,8 @@ existing = set(GENERATED).union(*(tails(os.path.relpath(os.path.join(folder, nam
 faults = []
 for path, text in sorted(texts.items()):
     markdown = path.endswith(".md")
-    if not path.endswith(".py"):
-        faults += [f"{path}:{number}: over {COLUMNS} columns" for number in long_lines(text, markdown)]
+    faults += [f"{path}:{number}: over {COLUMNS} columns"
+               for number in long_lines(text, markdown, path.endswith(".py"))]
     if path.endswith((".c", ".h")) and not path.startswith("tests/"):
         faults += [f"{path}:{number}: a comment without a subject" for number in fragments(text)]
     if path.endswith((".c", ".h", ".def")):

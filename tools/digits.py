@@ -39,7 +39,8 @@ def taps():
 
 def scale(pixels, weights):
     """Bilinear in whole numbers, so that every machine makes the same bytes."""
-    wide = [[row[a] * (14 - w) + row[b] * w for a, b, w in weights] for row in (pixels[8 * r:8 * r + 8] for r in range(8))]
+    wide = [[row[a] * (14 - w) + row[b] * w for a, b, w in weights]
+            for row in (pixels[8 * r:8 * r + 8] for r in range(8))]
     out = bytearray()
     for a, b, w in weights:
         out += bytes((p * (14 - w) + q * w) * 255 // (16 * 196) for p, q in zip(wide[a], wide[b]))

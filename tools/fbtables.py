@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""fbtables.py IN.bfbs OUT.h|OUT.json: a compiled FlatBuffers schema in (flatc --schema --binary), C tables and accessors
-out, or its tables, enumerations and identifier as JSON, for the Python package.
+"""fbtables.py IN.bfbs OUT.h|OUT.json: a compiled FlatBuffers schema in (flatc --schema --binary), C tables and
+accessors out, or its tables, enumerations and identifier as JSON, for the Python package.
 
 The .bfbs is itself a FlatBuffer; the few fields needed are read by hand, so nothing has to be installed."""
 import json
@@ -10,10 +10,13 @@ import struct
 import sys
 
 # reflection.fbs, BaseType
-NONE, UTYPE, BOOL, BYTE, UBYTE, SHORT, USHORT, INT, UINT, LONG, ULONG, FLOAT, DOUBLE, STRING, VECTOR, OBJ, UNION = range(17)
+(NONE, UTYPE, BOOL, BYTE, UBYTE, SHORT, USHORT, INT, UINT, LONG, ULONG, FLOAT, DOUBLE, STRING, VECTOR, OBJ,
+ UNION) = range(
+    17)
 SCALARS = {  # base type: C type, loader, bytes
     BOOL: ("bool", "u8", 1), BYTE: ("int8_t", "i8", 1), UBYTE: ("uint8_t", "u8", 1), SHORT: ("int16_t", "i16", 2),
-    USHORT: ("uint16_t", "u16", 2), INT: ("int32_t", "i32", 4), UINT: ("uint32_t", "u32", 4), LONG: ("int64_t", "i64", 8),
+    USHORT: ("uint16_t", "u16", 2), INT: ("int32_t", "i32", 4), UINT: ("uint32_t", "u32", 4),
+    LONG: ("int64_t", "i64", 8),
     ULONG: ("uint64_t", "u64", 8), FLOAT: ("float", "f32", 4), DOUBLE: ("double", "f64", 8)}
 
 
@@ -155,7 +158,8 @@ class Writer:
             return "STRINGS", 4, 4, 0
         if t.base == VECTOR and t.element == OBJ:
             o = self.objects[t.index]
-            return ("STRUCTS", max(o.align, f.force_align), o.bytes, 0) if o.is_struct else ("TABLES", 4, 4, self.number(t.index))
+            return ("STRUCTS", max(o.align, f.force_align), o.bytes, 0) if o.is_struct else ("TABLES", 4, 4,
+                self.number(t.index))
         sys.exit(f"{self.prefix}.fbs: field {f.name}: this kind of field is not supported")
 
     def write_schema(self):
@@ -167,7 +171,9 @@ class Writer:
                     self.emit('  {"", FLATBUF_NONE, 0, 0, 0, false},')
                     continue
                 kind, align, size, target = self.row(rows[i])
-                self.emit(f'  {{"{rows[i].name}", FLATBUF_{kind}, {align}, {size}, {target}, {str(rows[i].required).lower()}}},')
+                self.emit(
+                    f'  {{"{rows[i].name}", FLATBUF_{kind}, {align}, {size}, {target}, '
+                    f'{str(rows[i].required).lower()}}},')
             if not rows:
                 self.emit('  {"", FLATBUF_NONE, 0, 0, 0, false},')
             self.emit("};")
@@ -182,7 +188,9 @@ class Writer:
         self.emit("};")
         unions = [f"{{{len(u.values)}, {u.c}_members}}" for u in self.unions] or ["{0, NULL}"]
         self.emit(f"static const flatbuf_union {self.prefix}_unions[] = {{{', '.join(unions)}}};")
-        self.emit(f'static const flatbuf_schema {self.prefix}_schema = {{"{self.identifier}", {self.root}, {self.prefix}_tables, {self.prefix}_unions}};')
+        self.emit(
+            f'static const flatbuf_schema {self.prefix}_schema = {{"{self.identifier}", {self.root}, '
+            f'{self.prefix}_tables, {self.prefix}_unions}};')
         self.emit()
 
     def write_enums(self):
@@ -227,7 +235,8 @@ class Writer:
         self.emit(f"/* {t.name} */")
         if index == self.root:
             self.function(t.c, f"{t.c}_root", "const void *data", f"return ({t.c}){{flatbuf_root(data)}};")
-        self.function("void", f"{t.c}_begin", "flatbuf_builder *b", f"flatbuf_begin(b, &{self.prefix}_schema, {index});")
+        self.function("void", f"{t.c}_begin", "flatbuf_builder *b",
+                      f"flatbuf_begin(b, &{self.prefix}_schema, {index});")
         for f in t.fields:
             kind = self.row(f)[0]
             getattr(self, "kind_" + kind.lower())(t, f, f"{t.c}_{snake(f.name)}", f"{t.c} t", where)
@@ -243,9 +252,13 @@ class Writer:
         c, load, _ = SCALARS[f.type.base]
         default = self.default(f)
         truth = " != 0" if c == "bool" else ""
-        self.function(c, name, arg, f"const uint8_t *p = flatbuf_inline(t.at, {f.id}); return p ? flatbuf_load_{load}(p){truth} : {default};")
-        unless = "" if f.type.base in (FLOAT, DOUBLE) else f"if (v != {default}) "  # -0.0 equals its default and is not it
-        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, {c} v", f"{unless}flatbuf_put(b, {where}, {f.id}, &v);")
+        self.function(c, name, arg,
+                      f"const uint8_t *p = flatbuf_inline(t.at, {f.id}); return p ? flatbuf_load_{load}(p){truth} : "
+                      f"{default};")
+        # -0.0 equals its default and is not it
+        unless = "" if f.type.base in (FLOAT, DOUBLE) else f"if (v != {default}) "
+        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, {c} v",
+                      f"{unless}flatbuf_put(b, {where}, {f.id}, &v);")
 
     def kind_union_type(self, t, f, name, arg, where):
         self.function("uint8_t", name, arg, f"const uint8_t *p = flatbuf_inline(t.at, {f.id}); return p ? *p : 0;")
@@ -253,11 +266,15 @@ class Writer:
     def kind_struct(self, t, f, name, arg, where):
         c = self.objects[f.type.index].c
         self.has(f, name, arg)
-        self.function(c, name, arg, f"{c} v; memset(&v, 0, sizeof v); const uint8_t *p = flatbuf_inline(t.at, {f.id}); if (p) memcpy(&v, p, sizeof v); return v;")
-        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, {c} v", f"flatbuf_put(b, {where}, {f.id}, &v);")
+        self.function(c, name, arg,
+                      f"{c} v; memset(&v, 0, sizeof v); const uint8_t *p = flatbuf_inline(t.at, {f.id}); if (p) "
+                      f"memcpy(&v, p, sizeof v); return v;")
+        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, {c} v",
+                      f"flatbuf_put(b, {where}, {f.id}, &v);")
 
     def kind_string(self, t, f, name, arg, where):
-        self.function("const char *", name, arg, f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const char *)p + 4 : NULL;")
+        self.function("const char *", name, arg,
+                      f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const char *)p + 4 : NULL;")
         self.function("uint32_t", f"{name}_len", arg, f"return flatbuf_length(flatbuf_follow(t.at, {f.id}));")
         self.function("void", self.put_name(t, f), "flatbuf_builder *b, const char *text",
                       f"if (text) flatbuf_put_string(b, {where}, {f.id}, text, strlen(text));")
@@ -266,7 +283,8 @@ class Writer:
         target = self.objects[f.type.index]
         self.has(f, name, arg)
         self.function(target.c, name, arg, f"return ({target.c}){{flatbuf_follow(t.at, {f.id})}};")
-        self.function("void", self.put_name(t, f, "begin"), "flatbuf_builder *b", f"flatbuf_begin_field(b, {where}, {f.id}, {self.number(f.type.index)});")
+        self.function("void", self.put_name(t, f, "begin"), "flatbuf_builder *b",
+                      f"flatbuf_begin_field(b, {where}, {f.id}, {self.number(f.type.index)});")
 
     def kind_union(self, t, f, name, arg, where):
         union = self.enums[f.type.index]
@@ -288,9 +306,13 @@ class Writer:
         c = "uint8_t" if c == "bool" else c
         self.num(f, name, arg)
         self.function(c, name, f"{arg}, uint32_t i",
-                      f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return i < flatbuf_length(p) ? flatbuf_load_{load}(p + 4 + {size} * (size_t)i) : 0;")
-        self.function(f"const {c} *", f"{name}_data", arg, f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const {c} *)(const void *)(p + 4) : NULL;")
-        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, size_t num, const {c} *v", f"flatbuf_put_vector(b, {where}, {f.id}, num, v);")
+                      f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return i < flatbuf_length(p) ? "
+                      f"flatbuf_load_{load}(p + 4 + {size} * (size_t)i) : 0;")
+        self.function(f"const {c} *", f"{name}_data", arg,
+                      f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const {c} *)(const void *)(p + "
+                      f"4) : NULL;")
+        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, size_t num, const {c} *v",
+                      f"flatbuf_put_vector(b, {where}, {f.id}, num, v);")
 
     def kind_structs(self, t, f, name, arg, where):
         c = self.objects[f.type.index].c
@@ -298,21 +320,29 @@ class Writer:
         self.function(c, name, f"{arg}, uint32_t i",
                       f"{c} v; memset(&v, 0, sizeof v); const uint8_t *p = flatbuf_follow(t.at, {f.id}); "
                       f"if (i < flatbuf_length(p)) memcpy(&v, p + 4 + sizeof v * (size_t)i, sizeof v); return v;")
-        self.function(f"const {c} *", f"{name}_data", arg, f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const {c} *)(const void *)(p + 4) : NULL;")
-        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, size_t num, const {c} *v", f"flatbuf_put_vector(b, {where}, {f.id}, num, v);")
+        self.function(f"const {c} *", f"{name}_data", arg,
+                      f"const uint8_t *p = flatbuf_follow(t.at, {f.id}); return p ? (const {c} *)(const void *)(p + "
+                      f"4) : NULL;")
+        self.function("void", self.put_name(t, f), f"flatbuf_builder *b, size_t num, const {c} *v",
+                      f"flatbuf_put_vector(b, {where}, {f.id}, num, v);")
 
     def kind_strings(self, t, f, name, arg, where):
         self.num(f, name, arg)
         self.function("const char *", name, f"{arg}, uint32_t i",
-                      f"const uint8_t *p = flatbuf_element(flatbuf_follow(t.at, {f.id}), i); return p ? (const char *)p + 4 : NULL;")
-        self.function("uint32_t", f"{name}_len", f"{arg}, uint32_t i", f"return flatbuf_length(flatbuf_element(flatbuf_follow(t.at, {f.id}), i));")
-        self.function("void", self.put_name(t, f), "flatbuf_builder *b, size_t num, const char *const *text", f"flatbuf_put_strings(b, {where}, {f.id}, num, text);")
+                      f"const uint8_t *p = flatbuf_element(flatbuf_follow(t.at, {f.id}), i); return p ? (const char "
+                      f"*)p + 4 : NULL;")
+        self.function("uint32_t", f"{name}_len", f"{arg}, uint32_t i",
+                      f"return flatbuf_length(flatbuf_element(flatbuf_follow(t.at, {f.id}), i));")
+        self.function("void", self.put_name(t, f), "flatbuf_builder *b, size_t num, const char *const *text",
+                      f"flatbuf_put_strings(b, {where}, {f.id}, num, text);")
 
     def kind_tables(self, t, f, name, arg, where):
         c = self.objects[f.type.index].c
         self.num(f, name, arg)
-        self.function(c, name, f"{arg}, uint32_t i", f"return ({c}){{flatbuf_element(flatbuf_follow(t.at, {f.id}), i)}};")
-        self.function("void", self.put_name(t, f, "begin"), "flatbuf_builder *b", f"flatbuf_begin_list(b, {where}, {f.id});")
+        self.function(c, name, f"{arg}, uint32_t i",
+                      f"return ({c}){{flatbuf_element(flatbuf_follow(t.at, {f.id}), i)}};")
+        self.function("void", self.put_name(t, f, "begin"), "flatbuf_builder *b",
+                      f"flatbuf_begin_list(b, {where}, {f.id});")
 
     def write(self):
         guard = f"MSC_{self.prefix.upper()}_FBS_H"
@@ -331,7 +361,8 @@ class Writer:
 
 
 KINDS = {
-    BOOL: "bool", BYTE: "i8", UBYTE: "u8", UTYPE: "u8", INT: "i32", UINT: "u32", LONG: "i64", ULONG: "u64", DOUBLE: "f64",
+    BOOL: "bool", BYTE: "i8", UBYTE: "u8", UTYPE: "u8", INT: "i32", UINT: "u32", LONG: "i64",
+    ULONG: "u64", DOUBLE: "f64",
     STRING: "str"}
 
 
@@ -346,7 +377,8 @@ def kind_of(schema, t):
 
 def json_of(schema):
     """A line per table and enumeration: fields as [id, name, kind, default], and those whose elements are aligned."""
-    tables = {t.name: [[f.id, f.name, kind_of(schema, f.type), f.default_integer] for f in t.fields] for t in schema.tables}
+    tables = {t.name: [[f.id, f.name, kind_of(schema, f.type), f.default_integer] for f in t.fields]
+              for t in schema.tables}
     align = [[t.name, f.name, f.force_align] for t in schema.tables for f in t.fields if f.force_align > 1]
     enums = {e.name: [name for name, _, _ in e.values] for e in schema.enums}
     lines = [f'"identifier": {json.dumps(schema.identifier)}', f'"align": {json.dumps(align)}']

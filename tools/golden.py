@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""golden: runs the golden cases of folders: *.mlir whose first line is how to run them, with the exact output behind `// EXPECT`.
+"""golden: runs the golden cases of folders: *.mlir whose first line is how to run them, with the exact output behind
+`// EXPECT`.
 
     // RUN: msc opt --passes=dce %s        (`not msc ...`: exits with 1)
     module {                               the input, written as msc prints it
@@ -8,9 +9,9 @@
     module {                               the output, to the end of the file
     }
 
-Two guards keep a wrong output from being frozen: the input must come back unchanged from `msc opt` without passes, and after every
-pass the IR is printed, read and compared (--verify=2, unless the case says otherwise).  Cases with --verify-diagnostics need
-neither canonical input nor output."""
+Two guards keep a wrong output from being frozen: the input must come back unchanged from `msc opt` without passes, and
+after every pass the IR is printed, read and compared (--verify=2, unless the case says otherwise).  Cases with
+--verify-diagnostics need neither canonical input nor output."""
 import argparse
 import difflib
 import os
@@ -49,7 +50,8 @@ def run(command):
 
 
 def difference(case, what, wanted, printed):
-    lines = difflib.unified_diff(wanted.splitlines(), printed.splitlines(), f"{case.path}: {what}", "printed", lineterm="")
+    lines = difflib.unified_diff(wanted.splitlines(), printed.splitlines(),
+                                 f"{case.path}: {what}", "printed", lineterm="")
     return "\n".join(lines) or f"{case.path}: {what}: they differ in line ends"
 
 
@@ -61,7 +63,8 @@ def check_input(case, msc):
     done = run([msc, "opt", *keep, case.path])
     if done.returncode:
         return f"{case.path}: the input alone fails with {done.returncode}\n{done.stderr}"
-    return None if done.stdout == case.canonical() else difference(case, "input as written", case.canonical(), done.stdout)
+    return None if done.stdout == case.canonical() else difference(case, "input as written",
+                                                                   case.canonical(), done.stdout)
 
 
 def check(case, msc, update):
@@ -101,7 +104,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--msc", required=True, help="the program")
     parser.add_argument("--stamp", help="made when all cases pass, with a .d file beside it")
-    parser.add_argument("--update", action="store_true", help="rewrite expectations, in subfolders too; read the difference before committing it")
+    parser.add_argument("--update", action="store_true",
+                        help="rewrite expectations, in subfolders too; read the difference before committing it")
     parser.add_argument("folders", nargs="+")
     options = parser.parse_args()
     faults, paths = 0, []

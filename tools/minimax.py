@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""minimax: the polynomial coefficients of codegen/emit/math.c, by Remez' exchange in 60 digits (needs mpmath; not part of the build).
+"""minimax: the polynomial coefficients of codegen/emit/math.c, by Remez' exchange in 60 digits (needs mpmath; not part
+of the build).
 
 Prints C tables, lowest power first.  Each row of FITS: name, function of t, weight, degree, interval of t."""
 import sys
@@ -87,8 +88,10 @@ FITS = [
     ("erf_f32", erf_core, one, 6, mp.mpf(0), mp.mpf(1)),
     ("erf_f64", erf_core, one, 12, mp.mpf(0), mp.mpf(1)),
     # erfc(x) = exp(P(t)), x = middle + t, to the right of 1; the error counts as erfc does
-    ("erfc_f32", lambda t: mp.log(mp.erfc(t + mp.mpf("2.5"))), lambda t: mp.erfc(t + mp.mpf("2.5")), 8, mp.mpf("-1.5"), mp.mpf("1.5")),
-    ("erfc_f64", lambda t: mp.log(mp.erfc(t + mp.mpf("3.5"))), lambda t: mp.erfc(t + mp.mpf("3.5")), 18, mp.mpf("-2.5"), mp.mpf("2.5")),
+    ("erfc_f32", lambda t: mp.log(mp.erfc(t + mp.mpf("2.5"))), lambda t: mp.erfc(t + mp.mpf("2.5")), 8,
+     mp.mpf("-1.5"), mp.mpf("1.5")),
+    ("erfc_f64", lambda t: mp.log(mp.erfc(t + mp.mpf("3.5"))), lambda t: mp.erfc(t + mp.mpf("3.5")), 18,
+     mp.mpf("-2.5"), mp.mpf("2.5")),
     # sin(r) = r + r^3 P(r^2), cos(r) = 1 - r^2/2 + r^4 P(r^2)
     ("sin_f32", sin_rest, one, 2, mp.mpf(0), quarter_pi**2),
     ("cos_f32", cos_rest, one, 2, mp.mpf(0), quarter_pi**2),

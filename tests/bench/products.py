@@ -256,7 +256,9 @@ def figures(threads, libraries, cold, sizes):
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         peers = [Peer(python, library, threads) for library, python in libraries.items()]
-        print(f"products of {DTYPE}, {threads} thread(s), {'cold' if cold else 'hot'}, GF/s: msc, {', '.join(libraries)}; "
+        print(
+            f"products of {DTYPE}, {threads} thread(s), {'cold' if cold else 'hot'}, GF/s: msc, "
+            f"{', '.join(libraries)}; "
               "ratio to the best of them")
         for size in sizes:
             for form in FORMS:

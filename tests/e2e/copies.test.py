@@ -100,8 +100,8 @@ def check_bits():
 
 
 def check_time(copies, predicted_ms):
-    """On the timed device a step takes what was predicted, when nothing else runs here: the slow tier's. Where something
-    does, it is a smaller part of longer steps."""
+    """On the timed device a step takes what was predicted, when nothing else runs here: the slow tier's. Where
+    something does, it is a smaller part of longer steps."""
     for wanted_ms in (400, 400, 800, 1600, 3200):
         os.environ["MSC_TIME_SCALE"] = str(wanted_ms / predicted_ms)
         out = call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--device", "timed",

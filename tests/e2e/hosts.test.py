@@ -43,10 +43,12 @@ def make_hosts():
     """None, or why there can be none."""
     if ip("netns", "add", f"{TAG}b").returncode:
         return "no network namespaces: " + ip("netns", "add", f"{TAG}b").stderr.strip()
-    commands = [["-n", f"{TAG}b", "link", "add", "br0", "type", "bridge"], ["-n", f"{TAG}b", "link", "set", "br0", "up"]]
+    commands = [["-n", f"{TAG}b", "link", "add", "br0", "type", "bridge"],
+                ["-n", f"{TAG}b", "link", "set", "br0", "up"]]
     for i in range(HOSTS):
         commands += [["netns", "add", f"{TAG}{i}"],
-                     ["link", "add", "v0", "netns", f"{TAG}{i}", "type", "veth", "peer", "name", f"p{i}", "netns", f"{TAG}b"],
+                     ["link", "add", "v0", "netns", f"{TAG}{i}", "type", "veth", "peer", "name",
+                      f"p{i}", "netns", f"{TAG}b"],
                      ["-n", f"{TAG}b", "link", "set", f"p{i}", "master", "br0", "up"],
                      ["-n", f"{TAG}{i}", "addr", "add", f"10.77.9.{i + 1}/24", "dev", "v0"],
                      ["-n", f"{TAG}{i}", "link", "set", "v0", "up"], ["-n", f"{TAG}{i}", "link", "set", "lo", "up"]]
@@ -65,14 +67,17 @@ def drop_hosts():
 
 def on_host(i, words):
     """A command as on host i: its own network, host name, IPC and processes."""
-    return ["ip", "netns", "exec", f"{TAG}{i}", "unshare", "-u", "-i", "-p", "-f", "-m", "--mount-proc", "--kill-child", "sh",
+    return ["ip", "netns", "exec", f"{TAG}{i}", "unshare", "-u", "-i", "-p", "-f", "-m",
+            "--mount-proc", "--kill-child", "sh",
             "-c", f'hostname h{i}; exec "$@"', "_", *words]
 
 
 def start(steps, env, **more):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_A", "MSC_T"))}
-    return [subprocess.Popen(on_host(i, [MSC, "launch", "-n", str(PER_HOST), "--nodes", str(HOSTS), "--node-rank", str(i),
-                                         "--master", "10.77.9.1:29511", "--", MSC, *RUN, str(steps), "--timeout", "20"]),
+    return [subprocess.Popen(on_host(i,
+                                     [MSC, "launch", "-n", str(PER_HOST), "--nodes", str(HOSTS), "--node-rank", str(i),
+                                         "--master", "10.77.9.1:29511", "--", MSC, *RUN,
+                                         str(steps), "--timeout", "20"]),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**clean, **env, **more})
             for i in range(HOSTS)]
 
@@ -102,7 +107,9 @@ def take_link_down():
 
 def dig_hole():
     """Packets of the last host vanish, while its link stays up."""
-    rules = ("add table inet h; add chain inet h i { type filter hook input priority 0; }; add rule inet h i iifname v0 drop; "
+    rules = (
+        "add table inet h; add chain inet h i { type filter hook input priority 0; }; add rule inet h i iifname v0 "
+        "drop; "
              "add chain inet h o { type filter hook output priority 0; }; add rule inet h o oifname v0 drop")
     assert ip("netns", "exec", f"{TAG}{HOSTS - 1}", "nft", rules).returncode == 0
 

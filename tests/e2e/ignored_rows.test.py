@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""ignored_rows: a classifier whose labels are partly ignore_index, spread unevenly: the mean is over the rows that are kept
-on all ranks, so losses and trained weights are those of the formula in f64, on one rank and on four that hold 0 to 3 kept
-rows each."""
+"""ignored_rows: a classifier whose labels are partly ignore_index, spread unevenly: the mean is over the rows that are
+kept on all ranks, so losses and trained weights are those of the formula in f64, on one rank and on four that hold 0 to
+3 kept rows each."""
 import array
 import json
 import math

@@ -29,7 +29,8 @@ KINDS = {
 MEAN = {"gradients_mean": True}
 SPREAD = [  # ranks, keys, the strategies of look-ups and of a table
     (4, {**MEAN, "parallel_mode": "data_parallel"}, ""),
-    (2, {**MEAN, "parallel_mode": "data_parallel", "zero": 1, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}, ""),
+    (2, {**MEAN, "parallel_mode": "data_parallel", "zero": 1,
+         "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}, ""),
     (2, {**MEAN, "parallel_mode": "data_parallel", "loss_scale": "dynamic", "variable_lr": True}, ""),
     (4, {"parallel_mode": "semi_auto_parallel"}, " {in_strategy = [[4, 1], %s]}"),
     (4, {"parallel_mode": "semi_auto_parallel"}, " {manual_split = [9, 20, 7, 12]}"),

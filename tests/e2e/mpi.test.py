@@ -62,7 +62,8 @@ def check_refusals(name, mpirun):
 
 
 def check_not_started():
-    p = subprocess.run([MSC, "run", "plan0.bin", "-n", "3", "--comm", "mpi", *RUN], env=ENV, capture_output=True, text=True)
+    p = subprocess.run([MSC, "run", "plan0.bin", "-n", "3", "--comm", "mpi", *RUN], env=ENV,
+                       capture_output=True, text=True)
     assert p.returncode == 1 and "mpirun -n 3 msc run ... --comm mpi" in p.stderr, p.stderr
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""offload: a small GPT whose parameters, optimizer state or values of a step live in host memory or on disk: the losses,
-the evaluation and the weights of one that has them on the device, bit for bit, with 1 and 4 ranks, the parallel
+"""offload: a small GPT whose parameters, optimizer state or values of a step live in host memory or on disk: the
+losses, the evaluation and the weights of one that has them on the device, bit for bit, with 1 and 4 ranks, the parallel
 optimizer and a pipeline; less of an arena; a resumed run goes on with the same bits; what is wrong is named and leaves
 nothing."""
 import array
@@ -42,7 +42,8 @@ def write_model():
     tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
     write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
     write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
-    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "64", "--heads", "2", "--seq", str(SEQ),
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "64",
+         "--heads", "2", "--seq", str(SEQ),
          "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam", "--lr", "0.01", "-o",
          "gpt.fbs")
 
@@ -134,7 +135,8 @@ def check_order():
 def check_hidden():
     """The share of transfers that is predicted to hide is what a device shows that takes as long as is predicted: the
     executor starts transfers as early, and waits as late, as the prediction says."""
-    device = {"name": "by hand", "flops_per_s": {"f32": 1e9}, "memory_bytes": 10**12, "bytes_per_s": 1e9, "launch_ns": 1000,
+    device = {"name": "by hand", "flops_per_s": {"f32": 1e9}, "memory_bytes": 10**12,
+              "bytes_per_s": 1e9, "launch_ns": 1000,
               "host_bytes_per_s": 4e7, "disk_bytes_per_s": 1e8}
     with open("c.json", "w") as file:
         json.dump({"device": device, "levels": [{"name": "all", "latency_ns": 1000, "bytes_per_s": 1e9}]}, file)

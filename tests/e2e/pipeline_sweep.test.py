@@ -90,8 +90,8 @@ TIMED_SLOW = [("gpipe", 8, 1, 8), ("1f1b", 8, 1, 8), ("zb-h1", 4, 1, 8), ("zb-h2
 
 
 def check_times(kind, p, v, m):
-    """Steps that follow each other, the best of some runs, since others may have the cores: of longer and longer steps, of
-    which what they disturb is a smaller part."""
+    """Steps that follow each other, the best of some runs, since others may have the cores: of longer and longer steps,
+    of which what they disturb is a smaller part."""
     what = f"{kind}, {p} stages, {v} chunks, {m} micro-batches, timed"
     compiled = compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p,
                             pipeline_chunks=v, pipeline_scheduler=kind)

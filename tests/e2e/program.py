@@ -34,8 +34,8 @@ def need_package(loads_library=False):
 
 
 def losses_and_weights(out, steps, weights="w.safetensors"):
-    """What `msc run --json --eval --save` printed, and the file that it saved, which is removed: losses of the steps and
-    of the evaluation, the file's bytes."""
+    """What `msc run --json --eval --save` printed, and the file that it saved, which is removed: losses of the steps
+    and of the evaluation, the file's bytes."""
     lines = [json.loads(line[line.index("{"):]) for line in out.splitlines() if "{" in line]
     with open(weights, "rb") as file:
         saved = file.read()

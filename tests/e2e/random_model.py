@@ -1,4 +1,5 @@
-"""random_model: the random models of tests/passes/random_graph.h as files, with inputs, for tests that compile and run them.
+"""random_model: the random models of tests/passes/random_graph.h as files, with inputs, for tests that compile and run
+them.
 
 MSC names the program msc; random_graphs lies beside it in the build folder."""
 import array

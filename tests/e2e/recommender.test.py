@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""recommender: wide_deep and dlrm on made-up clicks, with lazy updates of their tables: the loss falls, and several ranks,
-their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have tables in host
-memory with a cache of rows, updates that step every row, where the optimizer's step of a row without gradient does
-nothing, and those by a parameter server."""
+"""recommender: wide_deep and dlrm on made-up clicks, with lazy updates of their tables: the loss falls, and several
+ranks, their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have tables
+in host memory with a cache of rows, updates that step every row, where the optimizer's step of a row without gradient
+does nothing, and those by a parameter server."""
 import json
 import os
 import subprocess

@@ -55,7 +55,8 @@ def plan(*keys):
 def check_memory():
     """The memory of hundreds of trials is that of one."""
     make("many.fbs", 3, 12)
-    run = subprocess.run([MSC, "compile", "many.fbs", "-o", "many.bin", "--set", "recompute=auto", "--max-memory", "64M"],
+    run = subprocess.run([MSC, "compile", "many.fbs", "-o", "many.bin",
+                          "--set", "recompute=auto", "--max-memory", "64M"],
                          capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
 

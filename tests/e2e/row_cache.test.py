@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""row_cache: tables in host memory or on disk, of which the arena holds some rows (cache_rows), looked up from two places
-and updated by every optimizer that has a lazy form: the losses, evaluations, weights and state of tables that lie in the
-arena whole, bit for bit, on one rank and on several, whole and cut by rows and columns; a resumed run goes on with them.
-As many look-ups find their row as explain says, and a rank takes the memory that the plan says.  What has no room and
-what cannot be cached is named."""
+"""row_cache: tables in host memory or on disk, of which the arena holds some rows (cache_rows), looked up from two
+places and updated by every optimizer that has a lazy form: the losses, evaluations, weights and state of tables that
+lie in the arena whole, bit for bit, on one rank and on several, whole and cut by rows and columns; a resumed run goes
+on with them. As many look-ups find their row as explain says, and a rank takes the memory that the plan says.  What has
+no room and what cannot be cached is named."""
 import array
 import json
 import os
@@ -95,7 +95,8 @@ def check_same_bits(kind, ranks, keys, cut):
         what = f"{kind}, {ranks} ranks, {keys}{cut}, {'disk' if home else 'cpu'}"
         assert have[0] == want[0], f"{what}: losses {have[0]}, not {want[0]}"
         assert have == want, f"{what}: another evaluation, other weights or state"
-        assert report["offload"]["host"] > 0 and (report["offload"]["disk"] > 0) == bool(home), (what, report["offload"])
+        assert report["offload"]["host"] > 0 and (report["offload"]["disk"] > 0) == bool(home), (what,
+            report["offload"])
         assert 0 < totals["cache_misses"] < totals["cache_rows"], (what, totals)
         kept, all_of_them = report["memory"]["parameters"], before["memory"]["parameters"]
         assert ranks > 1 or kept < all_of_them / 2, f"{what}: {kept} of {all_of_them} bytes of parameters stay"
@@ -123,7 +124,8 @@ def check_without_training():
     said = []
     for cached in 0, CACHED:
         report = compiled(model("", cached), {})
-        said.append(json.loads(call(MSC, "run", "m.bin", "--seed", "5", "--json", "--data", "a=a.npy", "b=b.npy", "--eval",
+        said.append(json.loads(call(MSC, "run", "m.bin", "--seed", "5", "--json",
+                                    "--data", "a=a.npy", "b=b.npy", "--eval",
                                     "0:64").splitlines()[0]))
     assert said[0] == said[1] and said[0]["eval"]["loss"] and not report["memory"]["state"], (said, report["memory"])
 
@@ -144,10 +146,12 @@ def check_refused():
 """
     refused(model(optimizer("sgd").replace(", lazy = true", ""), CACHED), "all rows of the table are updated", "'lazy'")
     refused(model("", CACHED, read=read), "reduce_mean reads the table too")
-    refused(model(optimizer("sgd"), CACHED, marks=", msc.parameter_server = true"), "parameter server, or in host memory")
+    refused(model(optimizer("sgd"), CACHED, marks=", msc.parameter_server = true"),
+            "parameter server, or in host memory")
     refused(model("", CACHED), "not supported yet for cuda", words=("--target", "cuda:sm_90"))
     need = compiled(model(optimizer("adam"), CACHED), {"offload": {"param": "cpu"}})["offload"]["host"]
-    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "no.bin", *settings({"offload": {"param": "cpu"}, "offload_cpu_size": need - 1})],
+    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "no.bin",
+                           *settings({"offload": {"param": "cpu"}, "offload_cpu_size": need - 1})],
                           capture_output=True, text=True)
     assert done.returncode and f"{need} would do" in done.stderr, done.stderr
 
@@ -176,7 +180,8 @@ def check_far_numbers():
     compiled(model(optimizer("adam"), CACHED, " {in_strategy = [[4, 1], %s]}"), dict(SEMI, device_num=4))
     for far in (-2**63, 2**63 - 1):
         write_npy("far.npy", array.array("q", [far] * (BATCH * STEPS)), [BATCH * STEPS])
-        done = subprocess.run([MSC, "run", "m.bin", "--steps", "1", "--data", "a=a.npy", "b=far.npy"], capture_output=True,
+        done = subprocess.run([MSC, "run", "m.bin", "--steps", "1", "--data", "a=a.npy", "b=far.npy"],
+                              capture_output=True,
                               text=True)
         assert done.returncode == 1 and "an index is out of range" in done.stderr, done.stderr
 

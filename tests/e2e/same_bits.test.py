@@ -210,7 +210,8 @@ def main():
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
             f"losses and the weights have the same bits; in bf16 3 layouts; "
-            f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways; {len(ODD_BATCHES)} batches of other sizes, scaled too"
+            f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways; {len(ODD_BATCHES)} batches of other sizes, "
+            f"scaled too"
         )
 
 

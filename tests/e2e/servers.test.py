@@ -2,7 +2,8 @@
 """servers: a small GPT whose optimizer's state lives on parameter servers, one to three, started by msc run and by msc
 launch, has the losses, the evaluation and the weights of ranks that sum gradients and update parameters themselves, bit
 for bit: replicas, tensor parallelism beside them, micro-batches, all parameters or those that are marked, learning
-rates that change.  (Workers that do not wait, and servers with a copy: unequal_servers.)  A server that dies is named, and so is what servers cannot do."""
+rates that change.  (Workers that do not wait, and servers with a copy: unequal_servers.)  A server that dies is named,
+and so is what servers cannot do."""
 import json
 import os
 import random
@@ -38,16 +39,19 @@ def result(out):
 def check_plans():
     for i, (ranks, keys) in enumerate(PLANS):
         call(MSC, "compile", "gpt.fbs", "-o", "plain.bin", "--set", f"device_num={ranks}", *settings(keys))
-        call(MSC, "compile", "gpt.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings({**keys, **SYNC}))
+        call(MSC, "compile", "gpt.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}",
+             *settings({**keys, **SYNC}))
         wanted = result(call(MSC, "run", "plain.bin", "-n", str(ranks), *RUN))
         told = json.loads(call(MSC, "explain", f"plan{i}.bin", "--json"))["servers"]
-        assert told["parameter_bytes"] == told["pushed_bytes"] and told["state_bytes"] == 2 * told["parameter_bytes"], told
+        assert told["parameter_bytes"] == told["pushed_bytes"] and told[
+            "state_bytes"] == 2 * told["parameter_bytes"], told
         assert len(told["parameters"]) >= 20, told
         for servers in (0, 1, 3):
             have = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--servers", str(servers), *RUN))
             if have != wanted:
                 sys.exit(f"{keys}, {servers} servers: other bits: {have[0]} and {wanted[0]}")
-        launched = subprocess.run([MSC, "launch", "-n", str(ranks), "--servers", "2", "--", MSC, "run", f"plan{i}.bin", *RUN],
+        launched = subprocess.run([MSC, "launch", "-n", str(ranks), "--servers", "2", "--", MSC,
+                                   "run", f"plan{i}.bin", *RUN],
                                   env=CLEAN, capture_output=True, text=True, timeout=60)
         assert launched.returncode == 0 and result(launched.stdout) == wanted, (keys, launched)
         assert "[server" not in launched.stdout, launched
@@ -63,8 +67,8 @@ def check_nothing_to_serve():
 
 
 def check_checkpoints():
-    """A checkpoint has the state of servers: a run that goes on from it, with other servers or none, has the bits of one
-    that was never interrupted; also after SIGTERM."""
+    """A checkpoint has the state of servers: a run that goes on from it, with other servers or none, has the bits of
+    one that was never interrupted; also after SIGTERM."""
     run, half = ["run", "plan0.bin", "-n", "3"], [*DATA, "--steps", str(STEPS // 2)]
     wanted = result(call(MSC, *run, "--servers", "2", *RUN))
     call(MSC, *run, "--servers", "2", *half, "--ckpt-dir", "c")
@@ -117,15 +121,18 @@ def refused(what, *words):
 
 def check_refusals():
     def compiled(**keys):
-        return ["compile", "gpt.fbs", "-o", "none.bin", "--set", "device_num=2", *settings({"parallel_mode": "semi_auto_parallel", **keys})]
+        return ["compile", "gpt.fbs", "-o", "none.bin", "--set", "device_num=2",
+                *settings({"parallel_mode": "semi_auto_parallel", **keys})]
 
-    refused("parameter_server: not supported yet with pipeline_stages", *compiled(**SYNC, pipeline_stages=2, micro_size=2))
+    refused("parameter_server: not supported yet with pipeline_stages",
+            *compiled(**SYNC, pipeline_stages=2, micro_size=2))
     for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
         refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
     for keys in ({"zero": 1}, {"enable_parallel_optimizer": True}):
         refused(f"parameter_server contradicts {[*keys][0]} ", *compiled(**SYNC, mesh={"dp": 2}, **keys))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
-    refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
+    refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin",
+            "-n", "3", "--servers", "1", *RUN)
     refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)
     refused("--servers: servers of parameters are on the host of their workers", "launch", "-n", "1", "--nodes", "2",
             "--node-rank", "0", "--master", "127.0.0.1:1", "--servers", "1", "--", "true")
@@ -134,7 +141,8 @@ def check_refusals():
 
 def check_changed_rates():
     """A learning rate that changes between steps is the servers' too."""
-    call(MSC, "compile", "gpt.fbs", "-o", "rates.bin", *settings({"device_num": 3, "variable_lr": True, **PLANS[0][1], **SYNC}))
+    call(MSC, "compile", "gpt.fbs", "-o", "rates.bin",
+         *settings({"device_num": 3, "variable_lr": True, **PLANS[0][1], **SYNC}))
     words = ["run", "rates.bin", *RUN, "--lr-schedule", "cosine:warmup=2,min=0.1"]
     wanted, constant = (result(call(MSC, *w, "--servers", "0")) for w in (words, words[:-2]))
     assert wanted != constant
@@ -161,7 +169,8 @@ def check_other_order():
     g.loss(g.reduce_mean(g.mul(h, h), [0, 1]))
     g.optimizer("sgd", lr=0.1)
     g.save("orders.fbs")
-    words = [MSC, "compile", "orders.fbs", "-o", "orders.bin", *settings({"device_num": 6, "parallel_mode": "semi_auto_parallel", **SYNC})]
+    words = [MSC, "compile", "orders.fbs", "-o", "orders.bin",
+             *settings({"device_num": 6, "parallel_mode": "semi_auto_parallel", **SYNC})]
     p = subprocess.run(words, capture_output=True, text=True)
     assert p.returncode == 0 and "warning: parameter_server does nothing here" in p.stderr, p
     assert not json.loads(call(MSC, "explain", "orders.bin", "--json")).get("servers"), "served"
@@ -170,7 +179,8 @@ def check_other_order():
 def check_cut_parameters():
     """LAMB sums the squares of a cut parameter over all ranks; the ranks have different parts of it all the same."""
     layers = [f"layer0.{name}=((1,1,1),(1,3))" for name in ("attention.query", "mlp.up")]
-    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "1", "--hidden", "12", "--heads", "3", "--seq", str(SEQ),
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "1", "--hidden", "12",
+         "--heads", "3", "--seq", str(SEQ),
          "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "lamb", "--lr", "0.01",
          *(word for layer in layers for word in ("--strategy", layer)), "-o", "cut.fbs")
     keys = {"device_num": 3, "parallel_mode": "semi_auto_parallel", "micro_size": 2}

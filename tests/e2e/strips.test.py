@@ -27,7 +27,8 @@ def text_of(halves):
                       f'%rest = "msc.slice"({h}) {{start = [1, 0], limit = [{BATCH}, {WIDTH}]}} : ({x}) -> {rest}',
                       f'%mixed = "msc.concat"(%rest, %first) {{dim = 0}} : ({rest}, {head}) -> {x}']
             h = "%mixed"
-        lines += [f'%m{i} = "msc.matmul"({h}, %w) : ({x}, {w}) -> {x}', f'%a{i} = "msc.add"(%m{i}, %p) : ({x}, {x}) -> {x}',
+        lines += [f'%m{i} = "msc.matmul"({h}, %w) : ({x}, {w}) -> {x}',
+                  f'%a{i} = "msc.add"(%m{i}, %p) : ({x}, {x}) -> {x}',
                   f'%h{i} = "msc.tanh"(%a{i}) : ({x}) -> {x}']
         h = f"%h{i}"
         if halves:

@@ -178,7 +178,8 @@ def check_refusals():
     # two ranks of one number, and one that was compiled otherwise, with rank 2 there as well
     port = free_port()
     env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    call(MSC, "compile", "gpt.fbs", "-o", "other.bin", "--set", "device_num=3", *settings({**PLANS[0][2], "gradients_mean": False}))
+    call(MSC, "compile", "gpt.fbs", "-o", "other.bin", "--set", "device_num=3",
+         *settings({**PLANS[0][2], "gradients_mean": False}))
     plans = ["plan0.bin", "plan0.bin", "other.bin"]
     ends = join([start(plan, ("--timeout", "20"), RANK=str(r), **env) for r, plan in enumerate(plans)])
     for code, _, err in ends:
@@ -186,7 +187,8 @@ def check_refusals():
         assert "rank 2 has another plan than rank 0" in err, ends
     ends = join([start("plan0.bin", ("--timeout", "1"), RANK=r, **env) for r in "011"])
     said = "".join(err for _, _, err in ends)
-    assert "a rank of this number has joined already: rank 1 from 127.0.0.1:" in said and "for ranks 2 of 3" in said, ends
+    assert ("a rank of this number has joined already: rank 1 from 127.0.0.1:" in said
+            and "for ranks 2 of 3" in said), ends
 
 
 def check_strangers(wanted):
@@ -220,7 +222,8 @@ def main():
         check_families(wanted)
         check_refusals()
         check_strangers(wanted)
-    print(f"{len(PLANS)} plans with the same bits over TCP, 9 ways to join, 16 that are refused, 1,000 silent strangers")
+    print(
+        f"{len(PLANS)} plans with the same bits over TCP, 9 ways to join, 16 that are refused, 1,000 silent strangers")
 
 
 main()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
 gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
-staleness holds, and without one nobody waits for a worker that is stopped.  A server that is killed, or its copy, changes
-no bit; that both are is told, also under msc launch, which starts the copies.  Workers meet for a checkpoint and at no
-other step, and stop together.  What workers cannot do without waiting is refused."""
+staleness holds, and without one nobody waits for a worker that is stopped.  A server that is killed, or its copy,
+changes no bit; that both are is told, also under msc launch, which starts the copies.  Workers meet for a checkpoint
+and at no other step, and stop together.  What workers cannot do without waiting is refused."""
 import array
 import json
 import os
@@ -23,7 +23,8 @@ MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_S", "MSC_A", "MS_"))}
 RANKS, BATCH, SAMPLES = 3, 12, 48
 KEYS = {"parallel_mode": "data_parallel", "gradients_mean": True}
-DATA = ["--threads", "1", "--seed", "5", "--json", "--trust-native", "--train", f"0:{SAMPLES}", "--data", "x=x.npy", "y=y.npy"]
+DATA = ["--threads", "1", "--seed", "5", "--json", "--trust-native", "--train", f"0:{SAMPLES}",
+        "--data", "x=x.npy", "y=y.npy"]
 
 
 def compiled(model, plan, keys=KEYS, **servers):
@@ -45,11 +46,13 @@ def check_every_push_counts_once():
     rng = random.Random(1)
     values = array.array("f", (rng.randrange(-64, 65) / 8 for _ in range(SAMPLES * 4)))
     write_npy("linear.npy", values, [SAMPLES, 4])
-    words = ["--threads", "1", "--json", "--trust-native", "--in-order", "--train", f"0:{SAMPLES}", "--data", "x=linear.npy",
+    words = ["--threads", "1", "--json", "--trust-native", "--in-order",
+             "--train", f"0:{SAMPLES}", "--data", "x=linear.npy",
              "--steps", "8", "--eval", f"0:{SAMPLES}", "--save", "w.safetensors"]
     wanted = [-2 * sum(values[i::4]) for i in range(4)]
     ends = set()
-    for keys in ({"mode": "sync"}, {"mode": "async"}, {"mode": "async", "staleness": 0}, {"mode": "async", "staleness": 2}):
+    for keys in ({"mode": "sync"}, {"mode": "async"}, {"mode": "async", "staleness": 0},
+                 {"mode": "async", "staleness": 2}):
         plan = compiled("linear.fbs", "linear.bin", {"parallel_mode": "semi_auto_parallel"}, **keys)
         for servers in ("0", "1"):
             out = call(MSC, "run", plan, "-n", str(RANKS), "--servers", servers, *words)
@@ -92,7 +95,8 @@ def steps_while_stopped(plan, enough, *more):
 
 
 def check_staleness():
-    free, bounded = compiled("gpt.fbs", "free.bin", mode="async"), compiled("gpt.fbs", "bounded.bin", mode="async", staleness=3)
+    free, bounded = compiled("gpt.fbs", "free.bin", mode="async"), compiled("gpt.fbs",
+        "bounded.bin", mode="async", staleness=3)
     told = json.loads(call(MSC, "explain", bounded, "--json"))["servers"]
     assert told["mode"] == "async" and told["staleness"] == 3 and told["copies"] == 1, told
     assert "staleness" not in json.loads(call(MSC, "explain", free, "--json"))["servers"]
@@ -113,8 +117,8 @@ def check_training_without_waiting():
 
 
 def check_checkpoints_of_workers_apart():
-    """Workers meet when a checkpoint is due, and at no other step: one that is stopped keeps nobody waiting before. Asked
-    to stop, all stop after the same step, with a checkpoint."""
+    """Workers meet when a checkpoint is due, and at no other step: one that is stopped keeps nobody waiting before.
+    Asked to stop, all stop after the same step, with a checkpoint."""
     plan = compiled("gpt.fbs", "free.bin", mode="async")
     assert steps_while_stopped(plan, 21, "--ckpt-dir", "apart", "--ckpt-every", "900000") >= 21
     for launched in (False, True):
@@ -142,7 +146,8 @@ def run_and_kill(plan, wanted, victims, after):
     """Kills these processes behind the ranks after so many steps; the run ends as one that nobody disturbed."""
     steps = len(wanted[0]) - 1
     with open("said", "w") as said:
-        p = subprocess.Popen([MSC, "run", plan, "-n", str(RANKS), "--servers", "2", *DATA, "--steps", str(steps), "--eval",
+        p = subprocess.Popen([MSC, "run", plan, "-n", str(RANKS), "--servers", "2", *DATA,
+                              "--steps", str(steps), "--eval",
                               f"0:{BATCH}", "--save", "w.safetensors"], env=CLEAN, stdout=subprocess.PIPE, stderr=said,
                              text=True)
     out = [p.stdout.readline() for _ in range(after)]
@@ -174,7 +179,8 @@ def check_copies():
     assert code == 3 and seconds < 60 and "was ended by signal 9" in err and "server 0" in err, (code, seconds, err)
     odd = {**CLEAN, "MSC_RANKS": str(RANKS), "MSC_RANK": "0", "MSC_SERVERS": "3", "MSC_ADDRESS": "@nobody"}
     p = subprocess.run([MSC, "run", plan, *DATA, "--steps", "1"], env=odd, capture_output=True, text=True, timeout=120)
-    assert p.returncode == 1 and "the job has 3 servers: of a plan whose servers have a copy, an even number" in p.stderr, p
+    assert (p.returncode == 1
+            and "the job has 3 servers: of a plan whose servers have a copy, an even number" in p.stderr), p
     check_launched_copies(plan, wanted, words[2:])
 
 
@@ -212,8 +218,10 @@ def check_refusals():
     free = {"parameter_server": {"mode": "async"}}
     refused("workers are not behind in mode sync", "gpt.fbs", **KEYS, parameter_server={"staleness": 1})
     refused("replication: must be a whole number from 1 to 2", "gpt.fbs", **KEYS, parameter_server={"replication": 3})
-    call(sys.executable, "-m", "msc.models", "ffn", "--batch", "12", "--strategy", "dense1=((1,1),(1,2))", "-o", "cut.fbs")
-    refused("workers that do not wait for one another cannot update it", "cut.fbs", parallel_mode="semi_auto_parallel", **free)
+    call(sys.executable, "-m", "msc.models", "ffn", "--batch", "12", "--strategy", "dense1=((1,1),(1,2))",
+         "-o", "cut.fbs")
+    refused("workers that do not wait for one another cannot update it", "cut.fbs",
+            parallel_mode="semi_auto_parallel", **free)
     assert not os.path.exists("none.bin")
 
 

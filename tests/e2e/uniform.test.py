@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""uniform: weights of a loss that are drawn anew in every step: the same losses and trained weights on 2 and 4 ranks as on
-one, however the ranks are arranged, and a share of elements below 0.3 as it should be."""
+"""uniform: weights of a loss that are drawn anew in every step: the same losses and trained weights on 2 and 4 ranks as
+on one, however the ranks are arranged, and a share of elements below 0.3 as it should be."""
 import array
 import json
 import os

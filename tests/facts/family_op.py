@@ -210,7 +210,8 @@ def op_word(feature, given):
     """The op a fact is about: the feature's second word, or told by the fields."""
     word = feature.split(".")[1]
     if kind_of(word) in ("repeated_devices_axis", "device_matrix") or not word:
-        word = "transpose" if "perm" in given else "reshape" if "to" in given else "matmul" if "B" in given and "transpose_b" in given else "relu"
+        word = ("transpose" if "perm" in given else "reshape" if "to" in given
+            else "matmul" if "B" in given and "transpose_b" in given else "relu")
     return {
         "reduce_method": "reduce_sum", "activation": "relu", "tensor_add": "add",
         "softmax_loss": "softmax_cross_entropy", "softmax_entropy_loss": "softmax_cross_entropy"

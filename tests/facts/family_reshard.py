@@ -234,7 +234,8 @@ def stage_merge(given, expected):
     first, second = ranks(a["ranks"]), ranks(b["ranks"])
     a, b = listed_only(a, first), listed_only(b, second)
     given = {**given, "from": a, "to": b}
-    plan = msc("reshard", *side("from", a), *side("to", b), "--shape", listed(a["shape"]), "--from-ranks", listed(first), "--to-ranks", listed(second)) \
+    plan = msc("reshard", *side("from", a), *side("to", b), "--shape", listed(a["shape"]),
+               "--from-ranks", listed(first), "--to-ranks", listed(second)) \
         if first != second else plan_between({**given, "ranks": first})[0]
     ask = {**{str(r): None for r in second}, **plan.get("needed", {})}
     wrong = [

@@ -2,9 +2,10 @@
 
     "m=mul(x,w); y1=relu(y); r=reshape(y1,(96,32,4)); add(m,r)"      statements; the last value is the result
     "relu(matmul(x,w,transpose_b))"   "gather(x, idx, axis 0)"       flags and named numbers among the operands
-    "matmul(x,w) -> transpose(1,0) -> softmax"                       a chain: the value before is the first operand, or "."
-    "matmul2(matmul1(x,y),b) with explicit output gradient sens"     a digit ends an op's name; words after an expression are talk
-"""
+    "matmul(x,w) -> transpose(1,0) -> softmax"                       a chain: the value before is the first operand, or
+    "."
+    "matmul2(matmul1(x,y),b) with explicit output gradient sens"     a digit ends an op's name; words after an
+    expression are talk """
 import json
 import os
 import re

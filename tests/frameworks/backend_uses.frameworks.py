@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """torch.compile(backend="msc") as people use it: results that alias inputs and each other, strides, writes in place,
-modules that change, several sizes, element types, random numbers, errors, threads.  Each use is run by eager PyTorch and
-through msc, and must give the same tensors: values, shapes, types, strides, and which of them share memory."""
+modules that change, several sizes, element types, random numbers, errors, threads.  Each use is run by eager PyTorch
+and through msc, and must give the same tensors: values, shapes, types, strides, and which of them share memory."""
 
 import contextlib
 import copy
@@ -507,7 +507,8 @@ def sizes_that_stay_open(called, made):
 def strided(x):
     turned = x.transpose(0, 1) * 2  # elements that lie in another order than they count in
     repeated = x.expand(2, 3, 8)[0]
-    return turned.as_strided((4, 3, 2), (6, 2, 1)), x[1:, 1:].as_strided((2, 2), (4, 2)), repeated.as_strided((4,), (5,))
+    return turned.as_strided((4, 3, 2), (6, 2, 1)), x[1:, 1:].as_strided((2, 2),
+        (4, 2)), repeated.as_strided((4,), (5,))
 
 
 @use(lambda: strided)

@@ -165,7 +165,8 @@ def test_checkpoints():
     )
     marked = [part for part in text.splitlines() if "recompute = true" in part]
     for layer in range(4):  # what the last product makes is handed on
-        ops = [op for op in ("matmul", "tanh") for part in marked if f'"layers.{layer}.' in part and f"msc.{op}" in part]
+        ops = [op for op in ("matmul", "tanh") for part in marked
+               if f'"layers.{layer}.' in part and f"msc.{op}" in part]
         assert ops == (["matmul", "tanh"] if layer else []), (layer, ops, text)
     net, x = Checkpointed().eval(), torch.randn(4, 6)
     package.export(net, (x,), out="eval.fbs")
@@ -568,7 +569,8 @@ def test_open_lengths():
         ("words", Words().eval(), torch.randint(0, 30, (4, 12)), both),
         ("window", Window(40), torch.randn(4, 12, 8), {"x": {0: "batch", 1: "length"}}),
         ("triangle", Function(lambda x: torch.tril(x[:, :, None] * x[:, None], 1)), torch.randn(4, 12), both),
-        ("backwards", Function(lambda x: x * torch.arange(3, x.shape[1] * 2 + 3, 2).float().flip(0)), torch.randn(4, 12), both),
+        ("backwards", Function(lambda x: x * torch.arange(3, x.shape[1] * 2 + 3, 2).float().flip(0)),
+         torch.randn(4, 12), both),
     )
     for name, net, x, open_sizes in cases:
         package.export(net, x, out="model.fbs", dynamic_shapes=open_sizes)

@@ -32,7 +32,8 @@ def main():
             archive.extractall(folder)
         env = {**os.environ, "PYTHONPATH": folder}
         for first in ("", "import msc.pytorch\n"):
-            program = f"import os, warnings\nFOLDER = {folder!r}\nwarnings.filterwarnings('error', 'PyTorch executes')\n{first}{PROGRAM}"
+            program = (f"import os, warnings\nFOLDER = {folder!r}\n"
+               f"warnings.filterwarnings('error', 'PyTorch executes')\n{first}{PROGRAM}")
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, cwd=folder)
             assert done.returncode == 0, done.stderr
             print(first.strip() or "nothing imported before", flush=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """msc.train_step as people use it: modules that are looked at, changed and saved between steps, other modes, sizes and
-element types, optimizers with groups and state, errors, interrupts.  The losses, parameters, buffers and the optimizer's
-state are those of eager PyTorch, on one rank and, where it matters, on two."""
+element types, optimizers with groups and state, errors, interrupts.  The losses, parameters, buffers and the
+optimizer's state are those of eager PyTorch, on one rank and, where it matters, on two."""
 
 import copy
 import gc
@@ -118,7 +118,8 @@ def looked_at(step, module, optimizer):
 def copied_and_saved(step, module, optimizer):
     step(*data())
     step.sync()
-    other, saved, kept = copy.deepcopy(module), copy.deepcopy(module.state_dict()), copy.deepcopy(optimizer.state_dict())
+    other, saved, kept = copy.deepcopy(module), copy.deepcopy(
+        module.state_dict()), copy.deepcopy(optimizer.state_dict())
     told = [step(*data()), step(*data())]
     module.load_state_dict(saved)
     optimizer.load_state_dict(kept)

@@ -130,7 +130,8 @@ case(lambda m: None, "--dim nobody: no input has a dimension of this name; they 
      "nobody=4")
 case(
     lambda m: None,
-    AT_D1 + "inner sizes differ: 9 (dimension 1 of 'a' [4,9]f32) and 8 (dimension 0 of 'b' [8,2]f32) [E0102]" + IN_HEAD +
+    AT_D1 + "inner sizes differ: 9 (dimension 1 of 'a' [4,9]f32) and 8 (dimension 0 of 'b' [8,2]f32) [E0102]" + IN_HEAD
+    +
     'm.fbs: note: --dim changes a size that the model states as a number, and others may be made of it; models of '
     'msc.export(..., dynamic_shapes="batch") say which\n', "--dim", "x.1=9")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""msc bench comm: every collective has a time at every size, over both transports and in a job that launchers start; the
-bytes received are those that the collective needs, to the byte."""
+"""msc bench comm: every collective has a time at every size, over both transports and in a job that launchers start;
+the bytes received are those that the collective needs, to the byte."""
 import json
 import os
 import re
@@ -18,7 +18,8 @@ def bench(command, ranks, comm):
     ops = {c["op"] for c in out["collectives"]}
     expect.check(f"{command}: {ops}", {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"} <= ops)
     for c in out["collectives"]:
-        needed = {"all_reduce": 2 * c["bytes"] * (ranks - 1) // ranks, "permute": c["bytes"]}.get(c["op"], c["bytes"] * (ranks - 1) // ranks)
+        needed = {"all_reduce": 2 * c["bytes"] * (ranks - 1) // ranks, "permute": c["bytes"]}.get(c["op"],
+            c["bytes"] * (ranks - 1) // ranks)
         expect.check(f"{command}: {c}, {needed} bytes", c["ns"] > 0 and c["received_bytes"] == needed)
         speed = needed / c["ns"] * 1e9
         expect.check(f"{command}: {c}: speed", abs(c["bus_bytes_per_s"] - speed) <= 0.01 * speed)
@@ -50,13 +51,16 @@ out = json.loads(joined.removeprefix("[0] "))
 expect.check("a job", out["comm"] == "hosts" and out["ranks"] == 2 and all(c["ns"] > 0 for c in out["collectives"]))
 text = expect("bench comm --sizes 4k", 0, "").stdout.decode()
 expect.check(f"text: {text}", text.startswith("2 ranks, shared memory\ncollective ") and "\nall_reduce " in text)
-for words, said in (("comm --ranks 1", "--ranks is from 2 to 64"), ("disk", "'disk' is not comm"), ("comm --sizes 8k..4k", "--sizes: '8k..4k' is no range of 4 bytes to 1G"),
-                    ("comm --sizes a..b", "--sizes: 'a..b' is no range such as 1k..16M"), ("comm --sizes 1k..2kx", "--sizes: '1k..2kx' is no range such as 1k..16M")):
+for words, said in (("comm --ranks 1", "--ranks is from 2 to 64"), ("disk", "'disk' is not comm"),
+                    ("comm --sizes 8k..4k", "--sizes: '8k..4k' is no range of 4 bytes to 1G"),
+                    ("comm --sizes a..b", "--sizes: 'a..b' is no range such as 1k..16M"),
+                    ("comm --sizes 1k..2kx", "--sizes: '1k..2kx' is no range such as 1k..16M")):
     expect(f"bench {words}", 2, f"msc bench: error: {said} (msc bench --help)\n", "")
 left = int(re.search(r"MemAvailable: *(\d+)", open("/proc/meminfo").read())[1]) << 10
 if left < 64 * 2 << 30:
     huge = expect("bench comm --ranks 64 --sizes 1G", 3, None).stderr.decode()
-    found = re.search(r"collectives of these sizes take (\d+) bytes of memory on 64 ranks, and (\d+) are left here", huge)
+    found = re.search(r"collectives of these sizes take (\d+) bytes of memory on 64 ranks, and (\d+) are left here",
+                      huge)
     expect.check(f"too much memory: {huge}", found and int(found[1]) > int(found[2]) and int(found[1]) >= 64 * 2 << 30)
 else:
     print("skipped: this host has memory for collectives of 1 GiB on 64 ranks")

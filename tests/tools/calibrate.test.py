@@ -95,7 +95,8 @@ for ranks in (0, 65):
 expect("calibrate --target tpu", 1, "msc: error: --target tpu is not supported yet; cpu and cuda are [E0111]\n", "")
 expect("calibrate --quick --ranks 1 --offload-path no/such", 3, lambda text: ""
        if "--offload-path: no file of" in text and "no/such: No such file" in text else "the folder", "")
-expect("calibrate --target cuda --offload-path .", 2, lambda text: "" if "not supported yet for cuda" in text else "cuda", "")
+expect("calibrate --target cuda --offload-path .", 2, lambda text: "" if "not supported yet for cuda" in text
+       else "cuda", "")
 expect("calibrate --quick --ranks 1 -o no/such/c.json", 1, lambda text: ""
        if "no/such/c.json" in text else "the file", "")
 expect.no_files("c.json", "net.mlir", "net.bin")

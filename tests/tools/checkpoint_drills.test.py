@@ -116,7 +116,8 @@ if shutil.which("unshare") and not subprocess.run([*mounted, "true"], capture_ou
                          text=True)
     whole = [line for line in run.stdout.splitlines() if line.startswith("step-")]
     expect.check(f"a full disk: {run.stderr} {run.stdout[-900:]}", "exit 3" in run.stdout and
-                 "verified 0" in run.stdout and "No space left on device" in run.stderr and len(whole) >= 3 and "tmp" not in "".join(whole))
+                 "verified 0" in run.stdout and "No space left on device" in run.stderr and len(whole) >= 3
+                 and "tmp" not in "".join(whole))
     print(f"a full disk: {len(whole)} checkpoints before it are sound")
 else:
     print("skipped: a full disk: no name space with a tmpfs can be made")
@@ -214,8 +215,8 @@ def train_on_slow_disk(ms):
     return when[23] - when[20], time.monotonic() - when[24]
 
 
-# Steps go on while a disk takes seconds for the checkpoint of step 20; the last checkpoint is waited for. Others may have
-# the cores: then the disk is still slower.
+# Steps go on while a disk takes seconds for the checkpoint of step 20; the last checkpoint is waited for. Others may
+# have the cores: then the disk is still slower.
 for ms in (700, 2100, 6300):
     beside, behind = train_on_slow_disk(ms)
     if beside < 0.85e-3 * ms:

@@ -175,7 +175,8 @@ expect.check("they change nothing", losses(told) == losses(lines("two.bin", "--s
 
 # How often: as often as the cost of one and the time between failures say.
 said = expect(f"run two.bin {RUN} --steps 40 --ckpt-dir often --ckpt-every 10 --mtbf 12", 0, None).stderr.decode()
-found = re.fullmatch(r"msc run: a checkpoint cost (\S+) s and a step (\S+) s; with a failure every 12 h, --ckpt-every (\d+) loses "
+found = re.fullmatch(
+    r"msc run: a checkpoint cost (\S+) s and a step (\S+) s; with a failure every 12 h, --ckpt-every (\d+) loses "
                      r"least\n", said)
 cost, step, every = map(float, found.groups()) if found else (1, 1, 0)
 expect.check(f"how often: {said}", abs(every / ((2 * cost * 12 * 3600)**0.5 / step) - 1) < 0.01)
@@ -211,7 +212,8 @@ with open("wide/manifest.json") as file:
     manifest = json.load(file)
 need = [{shard["file"] for t in manifest["tensors"].values() for shard in t["shards"]
          if t["shape"] != [64, 256] or shard["begin"][1] // 128 == r} for r in range(2)]
-expect.check(f"a checkpoint of {len(manifest['files'])} files", len(manifest["files"]) == 128 and all(len(n) < 80 for n in need))
+expect.check(f"a checkpoint of {len(manifest['files'])} files", len(manifest["files"]) == 128
+             and all(len(n) < 80 for n in need))
 write("opens.c", r"""
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -235,7 +237,8 @@ int open(const char *path, int flags, ...) {
   return next(path, flags, mode);
 }
 """)
-if SANITIZED or subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "opens.so", "opens.c", "-ldl"]).returncode:
+if SANITIZED or subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "opens.so",
+                                "opens.c", "-ldl"]).returncode:
     print("skipped: the files that are opened: a sanitizer wants to be the first library, or there is no C compiler")
 else:
     expect(f"run wide2.bin {WIDE_RUN} --init wide", 0, "", env={"LD_PRELOAD": os.path.abspath("opens.so")})
@@ -243,7 +246,9 @@ else:
     with open("opens") as file:
         for line in file:
             opened.setdefault(line.split()[0], []).append(int(line.split()[1]))
-    expect.check(f"files opened by {len(opened)} processes: {[len(o) for o in opened.values()]}, needed {[len(n) for n in need]}",
+    expect.check(
+        f"files opened by {len(opened)} processes: {[len(o) for o in opened.values()]}, "
+          f"needed {[len(n) for n in need]}",
                  sorted(map(sorted, opened.values())) == sorted(map(sorted, need)))
 
 # SIGTERM, to all ranks by the one that started them.

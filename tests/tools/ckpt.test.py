@@ -179,7 +179,8 @@ for text, words in (('{"weight_map": {"a": "../x"}}', "'../x' is no file of this
     write("ix/model.safetensors.index.json", text)
     expect("ckpt ls ix", 1, said(words), "")
 expect.no_files("net.mlir", "x.idx", "y.idx", "one.bin", "two.bin", "three.bin", "c", "d", "bad", "three", "begun",
-                "hf", "single", "ix", "names.json", "wrong.json", "v1", "v1.safetensors", "all.safetensors", "some.safetensors",
+                "hf", "single", "ix", "names.json", "wrong.json", "v1", "v1.safetensors",
+                "all.safetensors", "some.safetensors",
                 "trained.safetensors", "hf.safetensors", "back.safetensors", "w1.safetensors")
 
 try:

@@ -22,10 +22,12 @@ def free_port():
 
 
 got = findings("doctor --json")
-expect.check(f"topics: {sorted(got)}", {"job", "version", "names", "limits", "cores", "network", "clock", "library", "token",
+expect.check(f"topics: {sorted(got)}", {"job", "version", "names", "limits", "cores", "network",
+                                        "clock", "library", "token",
                                         "bandwidth", "clocks"} <= set(got))
 expect.check(f"no errors: {got}", all(f["verdict"] != "error" for f in got.values()))
-expect.check(f"every warning has a mending: {got}", all(f["mending"] for f in got.values() if f["verdict"] == "warning"))
+expect.check(f"every warning has a mending: {got}",
+             all(f["mending"] for f in got.values() if f["verdict"] == "warning"))
 expect.check(f"one pair: {got['bandwidth']}", "of 1 pairs" in got["bandwidth"]["text"])
 got = findings("doctor --ranks 4 --json", env=TOKEN)
 expect.check(f"six pairs: {got['bandwidth']}", "of 6 pairs" in got["bandwidth"]["text"])
@@ -34,8 +36,10 @@ text = expect("doctor", 0, "").stdout.decode()
 expect.check(f"text: {text}", text.startswith("ok       job        none: ranks are started here\nok       version "))
 
 # A job of three: rank 0 tells of the pairs, the others of what is wrong with them.
-run = expect(["launch", "-n", "3", "--master", f"127.0.0.1:{free_port()}", MSC, "doctor"], 0, "", env=TOKEN).stdout.decode()
-expect.check(f"rank 0: {run}", "[0] rank 0: ok       job        rank 0 of 3 at 127.0.0.1:" in run and "of 3 pairs" in run)
+run = expect(["launch", "-n", "3", "--master", f"127.0.0.1:{free_port()}", MSC, "doctor"], 0,
+             "", env=TOKEN).stdout.decode()
+expect.check(f"rank 0: {run}", "[0] rank 0: ok       job        rank 0 of 3 at 127.0.0.1:" in run
+             and "of 3 pairs" in run)
 expect.check(f"others: {run}", "[1] rank 1: ok" not in run)
 
 # What is wrong.

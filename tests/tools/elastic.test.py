@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plans with the key elastic: ranks are killed and the others go on as fewer, more are started and they go on as more, spares
-take places. From each change on every loss is that of a fresh run of the new number of ranks from a checkpoint of that step.
-Also: state that no rank has any more, a stopped rank, what is refused."""
+"""Plans with the key elastic: ranks are killed and the others go on as fewer, more are started and they go on as more,
+spares take places. From each change on every loss is that of a fresh run of the new number of ranks from a checkpoint
+of that step. Also: state that no rank has any more, a stopped rank, what is refused."""
 import json
 import os
 import random
@@ -43,8 +43,8 @@ made = {}
 
 
 def fresh(plan, ranks, begin, end, before):
-    """The losses of steps begin + 1 to end on so many ranks, from the checkpoint of step `begin` of a run on `before`: a list
-    of (ranks, until which step)."""
+    """The losses of steps begin + 1 to end on so many ranks, from the checkpoint of step `begin` of a run on `before`:
+    a list of (ranks, until which step)."""
     key = (plan, ranks, begin, end, tuple(before))
     if key not in made:
         folder = f"fresh-{len(made)}"
@@ -96,7 +96,8 @@ def check(name, run, ranks, wanted):
     for num, step in [*run.changes, (0, run.steps)]:
         piece = fresh(run.plan, now, begin, step, before) if step > begin else {}
         wrong = [s for s in range(begin + 1, step + 1) if got.get(s) != piece.get(s)]
-        expect.check(f"{name}: on {now} ranks from step {begin} on, step {wrong[:1]}: {got.get((wrong or [0])[0])}", not wrong)
+        expect.check(f"{name}: on {now} ranks from step {begin} on, step {wrong[:1]}: {got.get((wrong or [0])[0])}",
+                     not wrong)
         if step > begin:
             before.append((now, step))
         now, begin = num, step
@@ -171,7 +172,9 @@ for i in range(12 if not SLOW else 300):
 code, out = run.end()
 got = losses(out)
 expect.check(f"at random: {code} {len(got)}: {run.said}", code == 0 and len(got) == run.steps)
-print(f"at random: {len(run.changes)} changes of the number of ranks; of a kill until the others go on at most {slowest:.2f} s")
+print(
+    f"at random: {len(run.changes)} changes of the number of ranks; of a kill until the others go on at most "
+    f"{slowest:.2f} s")
 
 # The optimizer's state of a rank is on it alone: all go back to the newest checkpoint.
 run = Run("zero", 1500, "--ckpt-dir kept --ckpt-every 7")
@@ -199,7 +202,8 @@ run.kill(3)
 run.kill(3)
 run.process.terminate()
 code, out = run.end()
-expect.check(f"SIGTERM: {code} {run.said} {os.listdir('ended')}", code == 143 and any(f.startswith("step") for f in os.listdir("ended")))
+expect.check(f"SIGTERM: {code} {run.said} {os.listdir('ended')}",
+             code == 143 and any(f.startswith("step") for f in os.listdir("ended")))
 
 # Nobody is left; what is refused.
 run = Run("dp4", 1000000)
@@ -209,16 +213,20 @@ for pid in children(run.process.pid):
 code, out = run.end()
 expect.check(f"all are lost: {code} {run.said}", code == 3 and "was ended by signal 9" in run.said)
 for text, said in {
-        "run plain.bin --spares 1 " + RUN: "--spares: they need a plan of several ranks that was compiled with --set elastic=true",
+        "run plain.bin --spares 1 "
+        + RUN: "--spares: they need a plan of several ranks that was compiled with --set elastic=true",
         "run dp4.bin --spares 65 " + RUN: "--spares is 0 to 64",
         "run dp4.bin --trace t.json " + RUN: "--trace is for one number of ranks, and the plan is elastic",
         "run dp4.bin -n 3 " + RUN: "the plan is for 4 ranks, not for 3",
         "compile net.mlir -o no.bin --set elastic=true": "elastic says nothing without several devices",
         "compile net.mlir -o no.bin --set elastic=true --set parallel_mode=auto_parallel --set mesh={\"tp\":2}":
             "elastic says nothing without several devices, and an axis dp if there is a mesh",
-        f"compile net.mlir -o no.bin --set device_num=2 {DP} --set auto_offload=true": "elastic: not supported yet with auto_offload",
-        "compile net.mlir -o no.bin --set device_num=2 --set elastic=true --set parallel_mode=hybrid_parallel": "elastic contradicts",
-        f"compile net.mlir -o no.bin --set device_num=2 {DP} --target cuda": "elastic: not supported yet with the target cuda",
+        f"compile net.mlir -o no.bin --set device_num=2 {DP} --set auto_offload=true": "elastic: not supported yet "
+                                                                                       "with auto_offload",
+        "compile net.mlir -o no.bin --set device_num=2 --set elastic=true --set parallel_mode=hybrid_parallel":
+        "elastic contradicts",
+        f"compile net.mlir -o no.bin --set device_num=2 {DP} --target cuda": "elastic: not supported yet with the "
+                                                                             "target cuda",
 }.items():
     done = subprocess.run([MSC, *text.split()], capture_output=True, text=True)
     expect.check(f"{text}: {done.returncode} {done.stderr}", done.returncode in (1, 2) and said in done.stderr)

@@ -73,22 +73,29 @@ compiled("mean.bin", "--set", "search_mode=sharding_propagation", "--set", "grad
          "gradients_mean_of=parameter")
 expect.check("each its own", "gradients_over" not in explained("mean.bin") and "gradients_over" not in kept)
 
-# Whatever plan compile makes, explain tells of: it runs the same stretch of passes on the program that the plan carries.
+# Whatever plan compile makes, explain tells of: it runs the same stretch of passes on the program that the plan
+# carries.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "any.fbs", "--batch", "512"], check=True)
-modes = ["stand_alone", "data_parallel", "hybrid_parallel", "semi_auto_parallel", "auto_parallel", "auto_parallel --set search_mode=recursive_programming",
+modes = ["stand_alone", "data_parallel", "hybrid_parallel", "semi_auto_parallel", "auto_parallel",
+         "auto_parallel --set search_mode=recursive_programming",
          "auto_parallel --set search_mode=sharding_propagation"]
 with open("any.json", "w") as file:
     json.dump({"memory_limit": 1 << 40}, file)
 for mode in modes:
     devices = 1 if mode == "stand_alone" else 8
-    for words in ("", "--target cuda --set compute_type=f16 --set loss_scale=dynamic", "--set micro_size=2 --set gradients_mean=true", "--set micro_size=4 --set pipeline_stages=2",
+    for words in ("", "--target cuda --set compute_type=f16 --set loss_scale=dynamic",
+                  "--set micro_size=2 --set gradients_mean=true", "--set micro_size=4 --set pipeline_stages=2",
                   "--set zero=3", "--config any.json --set recompute=auto"):
         if (devices == 1 and "stages" in words) or (mode == "hybrid_parallel" and "zero" in words):
             continue
         expect(f"compile any.fbs -o any.bin --set device_num={devices} --set parallel_mode={mode} {words}", 0, None, "")
         expect("explain any.bin --json", 0, "")
-expect("compile any.fbs -o any.bin --set device_num=8 --set parallel_mode=auto_parallel --set strategy_ckpt_save_file=any.json", 0, None, "")
-expect("compile any.fbs -o any.bin --set device_num=8 --set parallel_mode=auto_parallel --set strategy_ckpt_load_file=any.json", 0, None, "")
+expect(
+    "compile any.fbs -o any.bin --set device_num=8 --set parallel_mode=auto_parallel --set "
+    "strategy_ckpt_save_file=any.json", 0, None, "")
+expect(
+    "compile any.fbs -o any.bin --set device_num=8 --set parallel_mode=auto_parallel --set "
+    "strategy_ckpt_load_file=any.json", 0, None, "")
 os.unlink("any.json")  # nor are the files needed that it was compiled with
 expect("explain any.bin", 0, "")
 os.unlink("any.bin")
@@ -304,7 +311,8 @@ expect.check("parts of one rank", explained("pairs.bin --redundancy")["alone"][0
              {"parameter": "dense1.weight.m", "state": True, "ranks": [0, 1, 2, 3], "partial": []})
 # Stages hold different parameters.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "stages.fbs"], check=True)
-expect("compile stages.fbs -o stages.bin --set device_num=4 --set parallel_mode=data_parallel --set pipeline_stages=2", 0,
+expect("compile stages.fbs -o stages.bin --set device_num=4 --set parallel_mode=data_parallel --set pipeline_stages=2",
+       0,
        None, None)
 expect("explain stages.bin --redundancy", 0, "",
        "ranks 0 1: each of these 2 can restore the others\nranks 2 3: each of these 2 can restore the others\n")

@@ -57,7 +57,8 @@ for micro in (1, 2):
     expect(
         f"compile hybrid.fbs -o staged --set device_num={2 * RANKS} --set parallel_mode=hybrid_parallel --set "
         f"gradients_mean=true --set pipeline_stages=2 --set micro_size={micro}", 0, None)
-    pairs = list(zip(losses("staged", ["x=x.npy", "y=y.npy"], 2 * RANKS), losses("hybrid.true", ["x=x.npy", "y=y.npy"])))
+    pairs = list(zip(losses("staged", ["x=x.npy", "y=y.npy"], 2 * RANKS),
+                     losses("hybrid.true", ["x=x.npy", "y=y.npy"])))
     expect.check(f"two stages, {micro} micro-batches: {pairs}",
                  pairs and all(abs(a - b) <= 1e-6 * abs(b) for a, b in pairs))
 

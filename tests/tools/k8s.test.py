@@ -18,7 +18,8 @@ expect = Expect()
 write_one_product(name="My_Net 2")
 expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
 
-# The fields of each kind that may occur, from the published schemas (Kubernetes 1.31, JobSet 0.7, Trainer 2.0, MPI 2beta1).
+# The fields of each kind that may occur, from the published schemas (Kubernetes 1.31, JobSet 0.7, Trainer 2.0, MPI
+# 2beta1).
 META = {"name", "labels"}
 JOB = {"completionMode", "completions", "parallelism", "backoffLimit", "podFailurePolicy", "template"}
 POD = {"restartPolicy", "subdomain", "terminationGracePeriodSeconds", "securityContext", "volumes", "containers"}
@@ -28,7 +29,8 @@ SPECS = {
     ("batch/v1", "Job"): (JOB, {"template", "backoffLimit"}),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): ({"network", "failurePolicy", "replicatedJobs"}, {"replicatedJobs"}),
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): ({"runtimeRef", "trainer"}, {"runtimeRef", "trainer"}),
-    ("kubeflow.org/v2beta1", "MPIJob"): ({"slotsPerWorker", "mpiImplementation", "sshAuthMountPath", "runPolicy", "mpiReplicaSpecs"},
+    ("kubeflow.org/v2beta1", "MPIJob"): ({"slotsPerWorker", "mpiImplementation", "sshAuthMountPath",
+                                          "runPolicy", "mpiReplicaSpecs"},
                                          {"mpiReplicaSpecs"}),
 }
 KINDS = {"job": ["Service", "Job"], "jobset": ["JobSet"], "trainjob": ["TrainJob"], "mpijob": ["MPIJob"],
@@ -69,7 +71,8 @@ def check_pod(pod, job):
 
 
 def check_form(form, workers):
-    text = expect(f"k8s net.bin --image reg/i:1 --form {form} --workers {workers} -- --steps 3 --ckpt-dir /data/c", 0, "").stdout.decode()
+    text = expect(f"k8s net.bin --image reg/i:1 --form {form} --workers {workers} -- --steps 3 --ckpt-dir /data/c", 0,
+                  "").stdout.decode()
     if not yaml:
         expect.check(f"{form}: kinds", re.findall(r"^kind: (\w+)", text, re.M) == KINDS[form])
         return
@@ -96,7 +99,8 @@ def check_command(command, env):
     """What a pod would run, with `msc run` replaced by what says which rank it is."""
     words = [MSC if w == "msc" else w for w in command]
     at = words.index("run")
-    assert words[at - 1] == MSC and words[at + 1:] == ["/job/plan.bin", "--trust-native", "--steps", "3", "--ckpt-dir", "/data/c"], words
+    assert words[at - 1] == MSC and words[at + 1:] == ["/job/plan.bin", "--trust-native", "--steps", "3",
+                                                       "--ckpt-dir", "/data/c"], words
     say = ["sh", "-c", "echo $MSC_RANK $MSC_RANKS $MSC_ADDRESS"]
     run = subprocess.run(words[:at - 1] + say, capture_output=True, text=True, env={**os.environ, **env}, timeout=30)
     return sorted(run.stdout.splitlines())
@@ -110,7 +114,8 @@ for form in KINDS:
             if yaml and form in ("job", "jobset", "trainjob"):
                 host = {"job": "my-net-2-0.my-net-2", "jobset": "my-net-2-ranks-0-0.my-net-2", "trainjob": "m"}[form]
                 env = {"JOB_COMPLETION_INDEX": "1"} if form != "trainjob" else {
-                    "PET_NNODES": str(workers), "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "29500"}
+                    "PET_NNODES": str(workers), "PET_NODE_RANK": "1",
+                    "PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "29500"}
                 wanted = [f"[{r}] {r} 4 {host}:29500" for r in range(local, 2 * local)]
                 said = check_command(commands[0], env)
                 expect.check(f"{form}: ranks of the second pod: {said}", said == wanted)
@@ -118,11 +123,15 @@ for form in KINDS:
             expect.fail(form, f"{workers} workers", "a right manifest", repr(e))
 
 expect("k8s net.bin", 2, "msc k8s: error: --image is needed (msc k8s --help)\n", "")
-expect("k8s net.bin --image i --workers 3", 2, "msc k8s: error: --workers 3: the plan's 4 ranks do not divide among them (msc k8s --help)\n", "")
-expect("k8s net.bin --image i --form roles --workers 2", 2, "msc k8s: error: --form roles: a worker is one rank, so there are 4 (msc k8s --help)\n", "")
+expect("k8s net.bin --image i --workers 3", 2,
+       "msc k8s: error: --workers 3: the plan's 4 ranks do not divide among them (msc k8s --help)\n", "")
+expect("k8s net.bin --image i --form roles --workers 2", 2,
+       "msc k8s: error: --form roles: a worker is one rank, so there are 4 (msc k8s --help)\n", "")
 expect("k8s net.bin --image i --servers 2", 1, "msc: error: --servers is not supported yet [E0111]\n", "")
-expect("k8s net.bin --image i --name A", 2, lambda text: "" if "'A' is no name of Kubernetes" in text and "'a' is one" in text else text, "")
-expect("k8s net.mlir --image i", 1, lambda text: "" if "net.mlir: error: " in text and "not a plan" in text else text, "")
+expect("k8s net.bin --image i --name A", 2, lambda text: "" if "'A' is no name of Kubernetes" in text
+       and "'a' is one" in text else text, "")
+expect("k8s net.mlir --image i", 1, lambda text: "" if "net.mlir: error: " in text and "not a plan" in text else text,
+       "")
 run = expect(["k8s", "net.bin", "--image", 'a"b', "-o", "k.yaml"], 0, "", "")
 expect.check("quotes", 'image: "a\\"b"' in open("k.yaml").read())
 if not yaml:

@@ -15,7 +15,8 @@ KILLS, STOPS, LIMIT, PATIENCE = 50, 2, 1.0, 7  # PATIENCE: of the launcher with 
 
 def run_once(comm, number, rng):
     """Seconds from the signal to the end of the run; every survivor has said who is missing."""
-    p = subprocess.Popen([MSC, "run", "net.bin", "--data", "x=x.idx", "--steps", "100000000", "--json", "--trust-native",
+    p = subprocess.Popen([MSC, "run", "net.bin", "--data", "x=x.idx",
+                          "--steps", "100000000", "--json", "--trust-native",
                           "--threads", "1", "--comm", comm, "--timeout", str(LIMIT)], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True)
     for _ in range(rng.randrange(1, 400)):
@@ -40,7 +41,9 @@ expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_
 for comm in ("tcp", "hosts", "local"):
     kills = sorted(run_once(comm, signal.SIGKILL, rng) for _ in range(KILLS))
     stops = sorted(run_once(comm, signal.SIGSTOP, rng) for _ in range(STOPS))
-    print(f"{comm}: {KILLS} kills, median {kills[KILLS // 2]:.2f} s, worst {kills[-1]:.2f} s; {STOPS} stops with a limit of "
+    print(
+        f"{comm}: {KILLS} kills, median {kills[KILLS // 2]:.2f} s, worst {kills[-1]:.2f} s; {STOPS} stops with a "
+        f"limit of "
           f"{LIMIT} s and {PATIENCE} s for the launcher, median {stops[STOPS // 2]:.2f} s, worst {stops[-1]:.2f} s")
     # single ones may be late on a busy machine
     expect.check(f"{comm}: in time", kills[KILLS // 2] <= 2 and stops[STOPS // 2] <= LIMIT + 2 + PATIENCE)

@@ -50,19 +50,22 @@ same("hosts", sorted(open("ssh.log").read().split()), ["127.0.0.1", "user@127.0.
 same("tokens are gone", tokens(), [])
 write("token", "0123456789abcdef0123456789abcdef\n")
 run = launch("-n", "1", "--", "sh", "-c", "cat $MSC_TOKEN_FILE", MSC_TOKEN_FILE="token")
-same("a token of one's own", sorted(run.stdout.splitlines()), [f"[{r}] 0123456789abcdef0123456789abcdef" for r in (0, 1)])
+same("a token of one's own", sorted(run.stdout.splitlines()),
+     [f"[{r}] 0123456789abcdef0123456789abcdef" for r in (0, 1)])
 
 # The first that failed counts, and the other host's ranks end too.
 begin = time.time()
 run = launch("--grace", "0.3", "--", "sh", "-c", "test $RANK = 3 && exit 5; exec sleep 60")
 same("first failure", (run.returncode, run.stderr.splitlines()),
-     (5, ["msc launch: rank 3 ended with exit code 5", "msc launch: on host user@127.0.0.2 ssh ended with exit code 5"]))
+     (5, ["msc launch: rank 3 ended with exit code 5",
+          "msc launch: on host user@127.0.0.2 ssh ended with exit code 5"]))
 expect.check("the others are ended", time.time() - begin < 20)
 
 # Signals reach every rank; without its first launcher the job ends.
 for number, code in ((signal.SIGTERM, 128 + 15), (signal.SIGINT, 128 + 2), (signal.SIGKILL, -9)):
     write("pids", "")
-    p = subprocess.Popen([MSC, "launch", "--hosts", "hosts", "--", "sh", "-c", "echo $$ >>pids; echo up; exec sleep 60"],
+    p = subprocess.Popen([MSC, "launch", "--hosts", "hosts", "--", "sh",
+                          "-c", "echo $$ >>pids; echo up; exec sleep 60"],
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     for _ in range(4):
         p.stdout.readline()
@@ -77,11 +80,13 @@ for number, code in ((signal.SIGTERM, 128 + 15), (signal.SIGINT, 128 + 2), (sign
         time.sleep(0.05)
     same(f"ranks after signal {number}", (len(pids), left), (4, []))
 p = subprocess.Popen([MSC, "launch", "--hosts", "hosts", "--", "sh", "-c",
-                      "trap 'echo got; exit 0' USR1; echo up; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, text=True)
+                      "trap 'echo got; exit 0' USR1; echo up; while :; do sleep 0.05; done"],
+                      stdout=subprocess.PIPE, text=True)
 for _ in range(4):
     p.stdout.readline()
 p.send_signal(signal.SIGUSR1)
-same("SIGUSR1", (sorted(p.communicate(timeout=20)[0].splitlines()), p.returncode), ([f"[{r}] got" for r in range(4)], 0))
+same("SIGUSR1", (sorted(p.communicate(timeout=20)[0].splitlines()), p.returncode),
+     ([f"[{r}] got" for r in range(4)], 0))
 
 # Training over TCP.
 write_one_product()
@@ -110,7 +115,8 @@ for text, words, code, said in (
      "many ranks each host has (msc launch --help)"),
     ("a slots=2\n", "-n 3 true", 2, "msc launch: error: -n 3: host a has 2 slots (msc launch --help)"),
     ("a\n", "-n 1 --nodes 2 true", 2,
-     "msc launch: error: --hosts says how many nodes there are; it goes without --nodes and --node-rank (msc launch --help)")):
+     "msc launch: error: --hosts says how many nodes there are; it goes without --nodes and --node-rank (msc launch "
+     "--help)")):
     write("bad", text)
     got = expect(f"launch --hosts bad {words}", code, None, "").stderr.decode()
     same(f"{text!r} {words}", got.rstrip("\n").split(" [E")[0], said)

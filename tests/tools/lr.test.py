@@ -136,10 +136,12 @@ else:
                     expect.check(f"fixed: {e}", not varies and "compile it with variable_lr" in str(e))
 
 # Programs set the rate by its name, which no parameter may have then.
-write("named.mlir", PLAIN.replace("OPTIMIZER", group("sgd", 0.1)).replace('msc.name = "w"', 'msc.name = "optimizer.lr"'))
+write("named.mlir", PLAIN.replace("OPTIMIZER", group("sgd", 0.1)).replace('msc.name = "w"',
+    'msc.name = "optimizer.lr"'))
 expect("compile named.mlir -o named.bin", 0, None)
 expect("compile named.mlir -o named.bin --set variable_lr=true", 1, lambda text: ""
-       if "'optimizer.lr' is the name of the learning rate, with variable_lr: give the parameter another" in text else text)
+       if "'optimizer.lr' is the name of the learning rate, with variable_lr: give the parameter another" in text
+       else text)
 
 # What is no schedule.
 RUN = "run variable.bin --trust-native --data x=x.idx y=y.idx --steps 1 --lr-schedule"

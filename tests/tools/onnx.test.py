@@ -61,7 +61,8 @@ computes("relu", model([node("Relu", ["x"], ["y"])], [X], [Y]), {"x": ((2, 3), S
 for op_type, given, f in (("HardSigmoid", {"alpha": 0.5}, lambda v: min(max(0.5 * v + 0.5, 0), 1)),
                           ("HardSigmoid", {}, lambda v: min(max(0.2 * v + 0.5, 0), 1)),
                           ("Selu", {"gamma": 2.0}, lambda v: 2 * (v if v > 0 else 1.6732632 * (math.exp(v) - 1))),
-                          ("Shrink", {"bias": 1.5, "lambd": 2.0}, lambda v: v - math.copysign(1.5, v) if abs(v) > 2 else 0),
+                          ("Shrink", {"bias": 1.5, "lambd": 2.0}, lambda v: v - math.copysign(1.5, v) if abs(v) > 2
+                           else 0),
                           ("LeakyRelu", {}, lambda v: v if v > 0 else 0.01 * v), ("Asinh", {}, math.asinh),
                           ("Atan", {}, math.atan)):
     computes(op_type, model([node(op_type, ["x"], ["y"], **given)], [X], [Y]), {"x": ((2, 3), SIX)},
@@ -70,7 +71,8 @@ write("bits.onnx", model([node("BitwiseXor", ["x", "x"], ["y"])], [value("x", I6
 expect("import bits.onnx -o bits.fbs", 0)
 ops = re.findall(r'= "(msc[.]\w+)"', expect("dump bits.fbs").stdout.decode())
 expect.check(f"BitwiseXor is one op, not {ops}", ops == ["msc.bitwise_xor"])
-refused(model([node("HardSigmoid", [], ["y"])], [X], [Y]), "bad.onnx: error: op 'y': HardSigmoid: lacks input 0 [E0111]\n")
+refused(model([node("HardSigmoid", [], ["y"])], [X], [Y]),
+        "bad.onnx: error: op 'y': HardSigmoid: lacks input 0 [E0111]\n")
 
 # Shapes that the file computes are numbers when it is read; float initializers are parameters, in a file beside it.
 w, b = floats("w", [3, 2], [1, 2, 3, 4, 5, 6]), floats("b", [2], [0.5, -0.5])
@@ -263,7 +265,8 @@ expect("compile sums.fbs -o any.bin --dim old=2 --dim new=3", 0, None)
 # What is no polynomial of the sizes, and what is computed of a size as no op can.
 refused(
     model([node("Shape", ["x"], ["s"]), node("Mod", ["s", "two"], ["odd"]), node("Cast", ["odd"], ["o"], to=F32),
-           node("Add", ["x", "o"], ["z"])], [value("x", F32, ["n"])], [value("z", F32, ["n"])], [ints("two", [1], [2])]),
+           node("Add", ["x", "o"], ["z"])], [value("x", F32, ["n"])],
+           [value("z", F32, ["n"])], [ints("two", [1], [2])]),
     "bad.onnx: error: op 'z': a constant does not follow from the open sizes (n) by sums and products; --dim n=... "
     "gives a size [E0111]\n")
 refused(

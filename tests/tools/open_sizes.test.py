@@ -56,7 +56,8 @@ for b, t, sizes in ((2, 3, {}), (5, 3, {"batch": 5}), (1, 2, {"batch": 1, "x.1":
 NAMES = "batch, x.1, x.2"
 expect("dump open.fbs --dim x.1=65", 1, "open.fbs: error: size x.1: is 65; the model was made for 2 to 64 [E0102]\n")
 expect("dump open.fbs --dim x.1=1", 1, "open.fbs: error: size x.1: is 1; the model was made for 2 to 64 [E0102]\n")
-expect("dump open.fbs --dim n=1", 1, lambda text: "" if "--dim n: no input has a dimension of this name" in text else NAMES)
+expect("dump open.fbs --dim n=1", 1, lambda text: "" if "--dim n: no input has a dimension of this name" in text
+       else NAMES)
 
 
 build(2, 3).save("fixed.fbs")

@@ -1,5 +1,5 @@
-"""paced: a process whose output a test reads as it goes. Little fits into the pipe between them: a process that prints a
-line per step is never far ahead of what the test has read, however slow the test is, or its machine."""
+"""paced: a process whose output a test reads as it goes. Little fits into the pipe between them: a process that prints
+a line per step is never far ahead of what the test has read, however slow the test is, or its machine."""
 import fcntl
 import os
 import select

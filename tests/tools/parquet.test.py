@@ -65,7 +65,8 @@ def check_values():
         wanted = tuple(single(value_of(c, i)) for i in range(ROWS) for c in COLUMNS)
         expect.check(f"{name}: all columns", read_npy("o.npy", "f") == wanted)
         show(len(some), "i64")
-        expect(f"run shown.bin --trust-native --data x={name}.parquet:{','.join(some)} --output same=o.npy", 0, None, None)
+        expect(f"run shown.bin --trust-native --data x={name}.parquet:{','.join(some)} --output same=o.npy", 0, None,
+               None)
         expect.check(f"{name}: whole numbers",
                      read_npy("o.npy", "q") == tuple(int(value_of(c, i)) for i in range(ROWS) for c in some))
 
@@ -79,10 +80,14 @@ def check_training():
     for plan, ranks in (("one", 1), ("two", 2)):
         losses = set()
         for table in ("table.csv", "plain.parquet", "zstd_v2.parquet"):
-            run = expect(f"run {plan}.bin -n {ranks} --trust-native --seed 3 --epochs 2 --json --threads 2 --data x={table}:a,c,d "
+            run = expect(
+                f"run {plan}.bin -n {ranks} --trust-native --seed 3 --epochs 2 --json --threads 2 --data "
+                f"x={table}:a,c,d "
                          f"label={table}", 0, "", None)
-            losses.add(tuple(line.split(b'"loss":')[1].split(b",")[0] for line in run.stdout.splitlines() if b'"loss":' in line))
-        expect.check(f"{ranks} ranks: losses of the same rows", len(losses) == 1 and len(losses.pop()) == 2 * (ROWS // 8))
+            losses.add(tuple(line.split(b'"loss":')[1].split(b",")[0]
+                             for line in run.stdout.splitlines() if b'"loss":' in line))
+        expect.check(f"{ranks} ranks: losses of the same rows", len(losses) == 1
+                     and len(losses.pop()) == 2 * (ROWS // 8))
 
 
 def wrong(what, file, code=1):
@@ -117,7 +122,8 @@ def check_refusals():
         for _ in range(12):
             at = rng.randrange(4, len(data))
             open("bad.parquet", "wb").write(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1:])
-            run = subprocess.run([MSC, "run", "shown.bin", "--trust-native", "--data", "x=bad.parquet", "--output", "same=o.npy"],
+            run = subprocess.run([MSC, "run", "shown.bin", "--trust-native",
+                                  "--data", "x=bad.parquet", "--output", "same=o.npy"],
                                  capture_output=True, timeout=60)
             expect.check(f"{name}, byte {at}: exit code {run.returncode}", run.returncode in (0, 1))
 

@@ -126,7 +126,8 @@ ranks = [
 ]
 told = [r.communicate(timeout=120) for r in ranks]
 expect.check(f"joined: {told}", told[0][0] == told[1][0] != "" and all(r.returncode == 0 for r in ranks))
-for changed, text in (({"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}, "the plan is for 2 ranks, torchrun has 3 processes"),
+for changed, text in (({"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"},
+                       "the plan is for 2 ranks, torchrun has 3 processes"),
                       ({"LOCAL_WORLD_SIZE": "1"}, "torchrun has 2 processes on several hosts, 1 on this one")):
     done = run("joined.py", **{**words, "RANK": "0", **changed})
     expect.check(f"{text}: {done.stderr}", text in done.stderr and done.returncode)

@@ -268,7 +268,8 @@ expect(
 # A fully connected layer of more dimensions than two.
 g = msc.Graph()
 tokens = g.input("x", "f32", [2, 3, 4])
-expect.check("dense of tokens", [g.dense(tokens, 5, name="a").shape, g.dense(tokens, 6, name="b", transposed=True).shape] ==
+expect.check("dense of tokens",
+             [g.dense(tokens, 5, name="a").shape, g.dense(tokens, 6, name="b", transposed=True).shape] ==
              [(2, 3, 5), (2, 3, 6)])
 g.output("y", g.dense(tokens, 5, name="c"))
 g.save("tokens.fbs")
@@ -450,5 +451,6 @@ for name in msc.__all__:
         told = member.startswith("_") or not callable(own) or member in reference._rows() or own.__doc__
         expect.check(f"{name}.{member} says what it does", bool(told) or isinstance(own, type))
 expect.check("every op", all(f"| `{name}` |" in ops for name in reference._rows()))
-expect.no_files("every.fbs", "open.fbs", "tokens.fbs", "tokens.bin", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
+expect.no_files("every.fbs", "open.fbs", "tokens.fbs", "tokens.bin", "net.fbs", "net.py",
+                "layers.py", "ffn.fbs", "mlp.fbs")
 expect.done()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""msc run --replace: ranks are killed at random points (with MSC_TEST_SLOW: 20 points, 25 runs each), one, several and all
-but one at once, in shared memory and over TCP; a new process takes the place of each, the others stay, and every loss is
-that of a run that nobody disturbed. Also: state that no other rank has, more losses than places, another plan."""
+"""msc run --replace: ranks are killed at random points (with MSC_TEST_SLOW: 20 points, 25 runs each), one, several and
+all but one at once, in shared memory and over TCP; a new process takes the place of each, the others stay, and every
+loss is that of a run that nobody disturbed. Also: state that no other rank has, more losses than places, another
+plan."""
 import fcntl
 import json
 import os
@@ -88,9 +89,11 @@ def same(name, plan, comm, steps, points, at_once=1, more=""):
     out, err, code, slowest = drill(plan, comm, steps, points, at_once, more)
     got, wanted = losses(out), undisturbed(plan, steps)
     at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
-    expect.check(f"{name}: exit code {code}, {len(got)} steps of {len(wanted)}, different from {got[at:at + 2]} on, not "
+    expect.check(
+        f"{name}: exit code {code}, {len(got)} steps of {len(wanted)}, different from {got[at:at + 2]} on, not "
                  f"{wanted[at:at + 2]}: {err}", code == 0 and got == wanted)
-    expect.check(f"{name}: {err}", err.count("takes its place") == at_once * len(points) and "came from other ranks" in err)
+    expect.check(f"{name}: {err}", err.count("takes its place") == at_once * len(points)
+                 and "came from other ranks" in err)
     return slowest
 
 
@@ -100,7 +103,9 @@ for comm in ("local", "tcp"):
     worst = [same(f"{comm}, run {i}", "dp3", comm, STEPS, rng.sample(range(1, LATEST), points)) for i in range(runs)]
     two = [same(f"{comm}, two of three at once", "dp3", comm, STEPS, rng.sample(range(1, LATEST), 2), 2)
            for i in range(runs)]
-    print(f"{comm}: {runs * points} ranks killed one by one, {4 * runs} two at once: all losses are those of an undisturbed "
+    print(
+        f"{comm}: {runs * points} ranks killed one by one, {4 * runs} two at once: all losses are those of an "
+        f"undisturbed "
           f"run; from a kill until they have met again at most {max(worst):.2f} and {max(two):.2f} s")
 
 same("a pipeline of two stages", "pipe", "local", STEPS, rng.sample(range(1, LATEST), 3))
@@ -111,16 +116,20 @@ for more, back in (("--ckpt-dir kept --ckpt-every 7", 7), ("", 2000)):
     out, err, code, _ = drill("zero", "local", 2000, [50], 1, more)
     got, wanted = losses(out), dict(undisturbed("zero", 2000))
     steps = [step for step, _ in got]
-    expect.check(f"state on one rank {more}: {code} {err}", code == 0 and all(wanted[step] == loss for step, loss in got))
+    expect.check(f"state on one rank {more}: {code} {err}",
+                 code == 0 and all(wanted[step] == loss for step, loss in got))
     falls = [a + 1 - b for a, b in zip(steps, steps[1:]) if b != a + 1]
-    expect.check(f"state on one rank {more}: back {falls}", steps[-1] == 2000 and len(falls) <= 1 and sum(falls) <= 2 * back)
-    expect.check(f"state on one rank {more}: {err}", f"all go back to the {'newest checkpoint' if more else 'start'}" in err and
+    expect.check(f"state on one rank {more}: back {falls}", steps[-1] == 2000
+                 and len(falls) <= 1 and sum(falls) <= 2 * back)
+    expect.check(f"state on one rank {more}: {err}",
+                 f"all go back to the {'newest checkpoint' if more else 'start'}" in err and
                  "warning: nobody else holds the part of w.m that rank 0 has" in err)
     expect.check(f"state on one rank {more}: {err}", "of whose state nobody else has all parts" in err)
 
 # A rank that is stopped does not answer: it is ended, and replaced.
 for comm in ("local", "tcp"):
-    run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.replace("--timeout 30", "--timeout 2").split(), "--steps", "2500", "--comm",
+    run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.replace("--timeout 30", "--timeout 2").split(),
+                            "--steps", "2500", "--comm",
                             comm, "--replace", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     first = [run.stdout.readline() for _ in range(20)]
     begun = time.monotonic()
@@ -132,14 +141,17 @@ for comm in ("local", "tcp"):
 
 # Processes of msc launch: the losses that rank 0, whoever it was, printed.
 for killed in (0, 2):
-    run = subprocess.Popen([MSC, "launch", "-n", "3", "--replace", "1", "--", MSC, "run", "dp3.bin", *RUN.split(), "--steps", "2500",
-                            "--ckpt-dir", f"launched-{killed}", "--ckpt-every", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen([MSC, "launch", "-n", "3", "--replace", "1", "--", MSC, "run", "dp3.bin",
+                            *RUN.split(), "--steps", "2500",
+                            "--ckpt-dir", f"launched-{killed}", "--ckpt-every", "500"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
     first = [run.stdout.readline() for _ in range(700)]
     os.kill(children(run.pid)[killed], signal.SIGKILL)
     out, err = rest_of(run)
     got = dict(losses("".join(line[4:] for line in (first + out.splitlines(True)) if line.endswith("}\n"))))
     wanted = undisturbed("dp3", 2500)
-    expect.check(f"msc launch, rank {killed}: {run.returncode} {err}", run.returncode == 0 and "takes its place" in err and
+    expect.check(f"msc launch, rank {killed}: {run.returncode} {err}", run.returncode == 0
+                 and "takes its place" in err and
                  "came from other ranks" in err)
     expect.check(f"msc launch, rank {killed}: losses", len(got) >= 2499 and all(got.get(k, v) == v for k, v in wanted))
 
@@ -150,10 +162,12 @@ with socket.socket() as free:
 
 
 def with_role(role, number=None):
-    env = {**os.environ, "MS_ROLE": role, "MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": str(port), "MS_WORKER_NUM": "3"}
+    env = {**os.environ, "MS_ROLE": role, "MS_SCHED_HOST": "127.0.0.1",
+           "MS_SCHED_PORT": str(port), "MS_WORKER_NUM": "3"}
     if number is not None:
         env["MS_NODE_ID"] = str(number)
-    return subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "2500", "--replace", "1"], stdout=subprocess.PIPE,
+    return subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "2500", "--replace", "1"],
+                            stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, env=env)
 
 
@@ -163,7 +177,8 @@ ranks[1].kill()
 ranks.append(with_role("MS_WORKER", 1))
 out, err = rest_of(ranks[0])
 ended = [p.wait(60) for p in (leader, ranks[0], ranks[2], ranks[3])]
-expect.check(f"led by a scheduler: {ended} {err} {leader.stderr.read()}", ended == [0] * 4 and "came from other ranks" in err and
+expect.check(f"led by a scheduler: {ended} {err} {leader.stderr.read()}", ended == [0] * 4
+             and "came from other ranks" in err and
              losses("".join(first) + out) == undisturbed("dp3", 2500))
 for p in [leader, *ranks[1:]]:
     p.communicate()
@@ -177,7 +192,8 @@ for operand, parts in WHOLE.items():
     free = free.replace(f"%{operand}) : (", f"%{operand}) {{in_strategy = [{parts}]}} : (", 1)
 write("free.mlir", free)
 expect("compile free.mlir -o free.bin --set device_num=2 --set parallel_mode=semi_auto_parallel", 0, None)
-run = subprocess.Popen([MSC, "run", "free.bin", *RUN.split(), "--steps", "300", "--replace", "1"], stdout=subprocess.PIPE,
+run = subprocess.Popen([MSC, "run", "free.bin", *RUN.split(), "--steps", "300", "--replace", "1"],
+                       stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, text=True)
 fcntl.fcntl(run.stdout.fileno(), fcntl.F_SETPIPE_SZ, 4096)  # rank 0 cannot print on, as nobody reads
 select.select([run.stdout], [], [])
@@ -192,7 +208,8 @@ expect.check(f"far ahead: {got}", got == undisturbed("free", 300))
 for lost in (0, 1):
     part = f"t.json.{lost}.part"
     os.mkfifo(part)  # which nobody reads: the rank cannot write its part of the timeline
-    run = subprocess.Popen([MSC, "run", "dp2.bin", *RUN.split(), "--steps", "50", "--replace", "1", "--trace", "t.json"],
+    run = subprocess.Popen([MSC, "run", "dp2.bin", *RUN.split(), "--steps", "50",
+                            "--replace", "1", "--trace", "t.json"],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out = [run.stdout.readline() for _ in range(51)]
     while len(ranks := children(run.pid)) > 1:
@@ -212,13 +229,15 @@ for lines in (20, 500):
     run.read_lines(lines)
     os.kill(children(run.process.pid)[2], signal.SIGKILL)
 code = run.end()
-expect.check(f"more are lost: {code} {run.said}", code == 3 and "came from" in run.said and "was ended by signal 9" in run.said)
+expect.check(f"more are lost: {code} {run.said}", code == 3 and "came from" in run.said
+             and "was ended by signal 9" in run.said)
 
 
 # A process with another plan takes no place; the right one does, and the others have waited.
 def rank_of(plan, rank, address, comm, steps):
     env = {**os.environ, "MSC_RANK": str(rank), "MSC_RANKS": "2", "MSC_ADDRESS": address}
-    return subprocess.Popen([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), "--replace", "2", "--comm", comm],
+    return subprocess.Popen([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps),
+                             "--replace", "2", "--comm", comm],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 

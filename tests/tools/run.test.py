@@ -143,7 +143,8 @@ subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "ffn.fbs"], che
 ffn = {}
 for overlap in ("true", "false"):
     compiled = expect(
-        f"compile ffn.fbs --dim batch=32 -o ffn-{overlap}.bin --set device_num=4 --set parallel_mode=data_parallel --set "
+        f"compile ffn.fbs --dim batch=32 -o ffn-{overlap}.bin --set device_num=4 --set parallel_mode=data_parallel "
+        f"--set "
         f"overlap={overlap} --json",
         0, "")
     ffn[overlap] = json.loads(compiled.stdout)
@@ -155,10 +156,12 @@ check(predicted > 0.2 * ffn["false"]["predicted_step_ms"] and
 def best_step_ms(overlap, scale):
     """The shortest step when all times are `scale` times those predicted, divided by that."""
     steps = [
-        json.loads(line) for line in expect(f"run ffn-{overlap}.bin --device timed --steps 8 --json --trust-native", 0, "",
+        json.loads(line) for line in expect(f"run ffn-{overlap}.bin --device timed --steps 8 --json --trust-native", 0,
+                                            "",
                                             env={"MSC_TIME_SCALE": str(scale)}).stdout.decode().splitlines()
     ]
-    check(abs(steps[-1]["predicted_step_ms"] - ffn[overlap]["predicted_step_ms"]) < 1e-6, "the plan tells what was predicted")
+    check(abs(steps[-1]["predicted_step_ms"] - ffn[overlap]["predicted_step_ms"]) < 1e-6,
+          "the plan tells what was predicted")
     return min(line["ms"] for line in steps[:-1]) / scale
 
 
@@ -208,7 +211,8 @@ said = expect("run --help", 0, "", None).stdout.decode()
 check("(not supported yet)" not in said and "not supported" not in said, said)
 
 # One of several processes that something else started must know where the others are; a job of one is none.
-for family, rank, ranks in (("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("mpirun", "PMI_RANK", "PMI_SIZE"),
+for family, rank, ranks in (("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                            ("mpirun", "PMI_RANK", "PMI_SIZE"),
                             ("torch-style", "RANK", "WORLD_SIZE"), ("mpirun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
     expect(
         f"run net2.bin {DATA}", 1,
@@ -219,10 +223,12 @@ JOB = {"MSC_RANK": "1", "MSC_RANKS": "2", "MSC_ADDRESS": "@msc-nobody"}
 expect(f"run net2.bin {DATA} -n 4", 1,
        "msc: error: -n 4 contradicts the environment: MSC_* says rank 1 of 2 [E0114]\n", "", env=JOB)
 expect(f"run net2.bin {DATA} --trace t.json", 1,
-       "msc: error: --trace: ranks that were started one by one write a file each: a name with %r for the rank, such as "
+       "msc: error: --trace: ranks that were started one by one write a file each: a name with %r for the rank, such "
+       "as "
        "t.%r.json [E0114]\n", "", env=JOB)
 expect(f"run net2.bin {DATA}", 1,
-       "msc: error: MSC_* does not say which of the 2 ranks this is; set MSC_RANK [E0114]\n", "", env={**JOB, "MSC_RANK": ""})
+       "msc: error: MSC_* does not say which of the 2 ranks this is; set MSC_RANK [E0114]\n", "",
+       env={**JOB, "MSC_RANK": ""})
 expect(f"run net4.bin {DATA}", 1,
        "net4.bin: error: the plan is for 4 ranks, not for 2: compile with --set device_num=2 [E0122]\n", "", env=JOB)
 expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2,

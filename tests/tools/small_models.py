@@ -1,4 +1,5 @@
-"""small_models: models of one or two products that tests train, with their data: written into this folder, or as text."""
+"""small_models: models of one or two products that tests train, with their data: written into this folder, or as
+text."""
 import struct
 
 from expect import write

@@ -100,7 +100,8 @@ IMAGES, KERNEL = numbers(2, 6, 6, 3), numbers(3, 3, 3, 4)
 got = outputs(function("""
 %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {pad = [[1, 1], [1, 1]]}
   {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x6x6x3xf32>, tensor<3x3x3x4xf32>) -> tensor<2x6x6x4xf32>
-return %0 : tensor<2x6x6x4xf32>""", "tensor<2x6x6x4xf32>", "%x: tensor<2x6x6x3xf32>, %w: tensor<3x3x3x4xf32>"), x=IMAGES, w=KERNEL)
+return %0 : tensor<2x6x6x4xf32>""", "tensor<2x6x6x4xf32>", "%x: tensor<2x6x6x3xf32>, %w: tensor<3x3x3x4xf32>"),
+x=IMAGES, w=KERNEL)
 near("convolution, channels last", got[0],
      [[[[sum(IMAGES[b][i + di - 1][j + dj - 1][c] * KERNEL[di][dj][c][o] for di in range(3) for dj in range(3)
              for c in range(3) if 0 <= i + di - 1 < 6 and 0 <= j + dj - 1 < 6) for o in range(4)] for j in range(6)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""msc.init, get_rank, get_group_size and the functions of Team, in the processes of msc launch, of torchrun's variables and
-of numbers of one's own: against values computed here; what is refused."""
+"""msc.init, get_rank, get_group_size and the functions of Team, in the processes of msc launch, of torchrun's variables
+and of numbers of one's own: against values computed here; what is refused."""
 import os
 import socket
 import subprocess
@@ -58,13 +58,15 @@ for name in list(os.environ):
     if name.startswith(("MSC_R", "MSC_A", "MSC_T", "RANK", "WORLD_SIZE", "MASTER")):
         del os.environ[name]
 for backend in ("local", "tcp"):
-    run = subprocess.run([MSC, "launch", "-n", "3", "--", sys.executable, "work.py", backend], capture_output=True, text=True,
+    run = subprocess.run([MSC, "launch", "-n", "3", "--", sys.executable, "work.py", backend],
+                         capture_output=True, text=True,
                          timeout=60)
     expect.check(f"{backend}: {run.stderr}", sorted(run.stdout.split("\n")) == ["", "[0] well", "[1] well", "[2] well"])
 
 
 def started(words, env):
-    runs = [subprocess.Popen([sys.executable, "work.py", *words(r)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    runs = [subprocess.Popen([sys.executable, "work.py", *words(r)], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True,
                              env={**os.environ, **env(r)}) for r in range(3)]
     said = [p.communicate(timeout=60)[0] for p in runs]
     expect.check(f"{words(0)} {env(0)}: {said}", said == ["well\n"] * 3)
@@ -74,7 +76,8 @@ started(lambda r: ["local", str(r), f"@msc-team-{os.getpid()}"], lambda r: {})
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
-started(lambda r: [""], lambda r: {"RANK": str(r), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)})
+started(lambda r: [""], lambda r: {"RANK": str(r), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
+                                   "MASTER_PORT": str(port - 1)})
 run = subprocess.run([sys.executable, "-c", f"""import msc
 try:
     msc.get_rank()

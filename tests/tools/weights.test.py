@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Parameters whose initial values the model takes from files: loaded by msc run on any number of ranks, from the model's
-folder wherever the plan lies; files that are missing, changed or of other tensors are told before anything runs."""
+"""Parameters whose initial values the model takes from files: loaded by msc run on any number of ranks, from the
+model's folder wherever the plan lies; files that are missing, changed or of other tensors are told before anything
+runs."""
 import ctypes
 import ctypes.util
 import json
@@ -82,7 +83,8 @@ expect(f"run deep/net.bin {RUN}".replace("=x.idx", "=../x.idx").replace("=y.idx"
 os.chdir("..")
 
 # So does the optimizer's state that these files have: x is zero, and with it w's gradient.
-momentum = model().replace('kind = "sgd", lr = 1.0e-01 : f32', 'kind = "momentum", lr = 1.0e-01 : f32, momentum = 0.5 : f32')
+momentum = model().replace('kind = "sgd", lr = 1.0e-01 : f32',
+                           'kind = "momentum", lr = 1.0e-01 : f32, momentum = 0.5 : f32')
 write("m/momentum.mlir", momentum)
 put("m/start/a.st", {"dense.w": ([6, 4], W), "w.m": ([6, 4], [2.0] * NUM)})
 for ranks, mode in ((1, "stand_alone"), (2, "auto_parallel")):

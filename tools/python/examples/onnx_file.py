@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An ONNX file: predictions, training, and the trained weights written back into it.
 
-python3 onnx_file.py: makes a small file by the package onnx in an empty folder, and checks by onnxruntime, or where that
-is missing by the package's own reference, what msc computes."""
+python3 onnx_file.py: makes a small file by the package onnx in an empty folder, and checks by onnxruntime, or where
+that is missing by the package's own reference, what msc computes."""
 
 import os
 import tempfile

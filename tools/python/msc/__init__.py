@@ -24,7 +24,8 @@ Compiled, with the keys of `msc config`, and executed in this process, with your
 
 For the command line instead: g.save("model.fbs"), then msc compile and msc run; plan.save("plan.bin") likewise.
 
-Without a plan, processes of a job exchange arrays: msc.init(), msc.get_rank(), msc.get_group_size(), and help(msc.Team).
+Without a plan, processes of a job exchange arrays: msc.init(), msc.get_rank(), msc.get_group_size(), and
+help(msc.Team).
 
 What is wrong with a model or its configuration is a CompileError with your own file and line, what goes wrong in a
 run a RunError; both are Errors.  More: help(msc.compile), help(msc.Plan), help(msc.Job), help(msc.Array).

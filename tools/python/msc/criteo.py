@@ -1,9 +1,9 @@
-"""python3 -m msc.criteo -o FOLDER: made-up clicks in the shape of Criteo's: x.npy [samples, fields] of categories, numbers.npy
-[samples, dense], and y.npy [samples, 1], 1 for a click.
+"""python3 -m msc.criteo -o FOLDER: made-up clicks in the shape of Criteo's: x.npy [samples, fields] of categories,
+numbers.npy [samples, dense], and y.npy [samples, 1], 1 for a click.
 
-Categories are drawn by Zipf's law: number k of a field comes up in proportion to 1 / (k + 1)^skew.  Every category and every
-number speaks for or against a click by a weight of its own, so that there is something to learn.  The same options give the same
-files anywhere."""
+Categories are drawn by Zipf's law: number k of a field comes up in proportion to 1 / (k + 1)^skew.  Every category and
+every number speaks for or against a click by a weight of its own, so that there is something to learn.  The same
+options give the same files anywhere."""
 import argparse
 import array
 import bisect

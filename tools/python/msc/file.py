@@ -1,8 +1,8 @@
 """Nested dictionaries in, the bytes of a model.fbs out.
 
-SCHEMA is ir/fbs/model.fbs, from a file that the build makes: per table its fields as (id, name, kind, default).  A kind is a
-scalar (u8 i8 i32 u32 i64 u64 f64 bool), "str", a table's name, one of these in a list, or "AttrValue", the union, whose value
-is a pair (table's name, dictionary).  A field that is absent from a dictionary, or None, is not written."""
+SCHEMA is ir/fbs/model.fbs, from a file that the build makes: per table its fields as (id, name, kind, default).  A kind
+is a scalar (u8 i8 i32 u32 i64 u64 f64 bool), "str", a table's name, one of these in a list, or "AttrValue", the union,
+whose value is a pair (table's name, dictionary).  A field that is absent from a dictionary, or None, is not written."""
 import flatbuffers
 
 from msc.ops import Error, made_by_build
@@ -15,7 +15,8 @@ UNION = (None, *_SCHEMA["enums"]["AttrValue"][1:])
 SCHEMA = {name: [tuple(field) for field in fields] for name, fields in _SCHEMA["tables"].items()}
 ALIGN = {(table, field): align for table, field, align in _SCHEMA["align"]}
 SIZES = {"bool": 1, "u8": 1, "i8": 1, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "f64": 8}
-_METHODS = {"bool": "Bool", "u8": "Uint8", "i8": "Int8", "i32": "Int32", "u32": "Uint32", "i64": "Int64", "u64": "Uint64", "f64": "Float64"}
+_METHODS = {"bool": "Bool", "u8": "Uint8", "i8": "Int8", "i32": "Int32", "u32": "Uint32", "i64": "Int64",
+            "u64": "Uint64", "f64": "Float64"}
 
 
 def _fitting(kind, value):
@@ -23,7 +24,8 @@ def _fitting(kind, value):
     if kind[0] in "iu" and kind in SIZES:
         bits = 8 * SIZES[kind] - (kind[0] == "i")
         if not isinstance(value, int) or not (-(1 << bits) if kind[0] == "i" else 0) <= value < 1 << bits:
-            raise Error(f"{value!r} is not a whole number {'of' if kind[0] == 'i' else 'from 0 with'} {8 * SIZES[kind]} bits")
+            raise Error(
+                f"{value!r} is not a whole number {'of' if kind[0] == 'i' else 'from 0 with'} {8 * SIZES[kind]} bits")
     return value
 
 

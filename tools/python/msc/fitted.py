@@ -148,7 +148,8 @@ class _Join:
             return self.types.setdefault((dtypes[0], tuple(dims), sizes), len(self.types))
 
         self.same("the number of values", *(len(g._value_types) for g in self.graphs))
-        values = [joined(numbers, f"value {i}") for i, numbers in enumerate(zip(*(g._value_types for g in self.graphs)))]
+        values = [joined(numbers, f"value {i}") for i,
+                  numbers in enumerate(zip(*(g._value_types for g in self.graphs)))]
         for ops in zip(*(g._ops for g in self.graphs)):
             for attrs in zip(*(op["attrs"] or () for op in ops)):
                 if attrs[0]["value"][0] == "TypeRef":
@@ -237,8 +238,8 @@ def _elements(dtype, data):
 
 
 def _counting(shape, values):
-    """(dimension, first number, step) of numbers that grow evenly along one dimension and are the same along all others;
-    None: they do not."""
+    """(dimension, first number, step) of numbers that grow evenly along one dimension and are the same along all
+    others; None: they do not."""
     for dim in range(len(shape)):
         behind = prod(shape[dim + 1:])
         if shape[dim] < 2:

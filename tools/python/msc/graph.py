@@ -96,8 +96,8 @@ class Tensor:
         return self._compared(other, "ne")
 
     def __getitem__(self, index):
-        """x[1], x[-1], x[2:5], x[..., ::2], x[None]: numbers, slices with positive steps, one ... and None, which adds a
-        dimension of 1.  Raises Error for what lies outside."""
+        """x[1], x[-1], x[2:5], x[..., ::2], x[None]: numbers, slices with positive steps, one ... and None, which adds
+        a dimension of 1.  Raises Error for what lies outside."""
         index = index if isinstance(index, tuple) else (index, )
         given = sum(i is not None and i is not Ellipsis for i in index)
         if given > len(self.shape) or sum(i is Ellipsis for i in index) > 1:
@@ -158,7 +158,8 @@ class Tensor:
 
     def reshape(self, *shape):
         """To these sizes, one of which may be -1."""
-        return self.graph.reshape(self, list(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else list(shape))
+        return self.graph.reshape(self, list(shape[0]) if len(shape) == 1
+                                  and not isinstance(shape[0], int) else list(shape))
 
     def transpose(self, *axes):
         """The dimensions in this order; backwards if none is given."""
@@ -190,8 +191,8 @@ def _is_internal(path):
 
 
 def _places():
-    """(file, line) outside this package that is being executed, and of the nearest caller in another file, if there is one:
-    the layer library's line, then the line of the model that uses it."""
+    """(file, line) outside this package that is being executed, and of the nearest caller in another file, if there is
+    one: the layer library's line, then the line of the model that uses it."""
     frame, places = sys._getframe(1), []
     while frame and len(places) < 2:
         path = frame.f_code.co_filename
@@ -273,11 +274,14 @@ def _flat(values):
 
 
 def _shape_of(values):
-    return (len(values),) + _shape_of(values[0]) if isinstance(values, (list, tuple)) and values else (0,) if isinstance(values, (list, tuple)) else ()
+    return (len(values),) + _shape_of(values[0]) if isinstance(values,
+                                                               (list, tuple)) and values else (0,) if isinstance(
+        values, (list, tuple)) else ()
 
 
 def _element_bytes(dtype, values):
-    codes = {"f32": "f", "f16": "e", "f64": "d", "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+    codes = {"f32": "f", "f16": "e", "f64": "d", "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B",
+             "u16": "H", "u32": "I", "u64": "Q"}
     if dtype != "bf16":
         return struct.pack(f"<{len(values)}{codes[dtype]}", *values)
     out = bytearray()
@@ -301,7 +305,8 @@ class Graph:
         self.name = name
         self._types, self._locs, self._value_types, self._tensors = {}, {}, [], []
         self._ops, self._by_name, self._counts = [], {}, {}
-        self._inputs, self._parameters, self._constants, self._outputs, self._weight_files, self._state = [], [], [], [], [], []
+        (self._inputs, self._parameters, self._constants, self._outputs, self._weight_files,
+         self._state) = [], [], [], [], [], []
         self._blocks, self._open_blocks = [{"name": ""}], [0]
         self._loss, self._optimizers, self._micro_size = None, [], 1
         self._mesh, self._sizes = {}, []  # sizes: those that --dim changes
@@ -334,8 +339,8 @@ class Graph:
     # ---- arguments ----
 
     def input(self, name, dtype, shape, role="data", batch_dim=0):
-        """A data input; role "label" or "mask" for others.  A size of -1 is given later by msc compile --dim.  batch_dim is the
-        dimension that is the batch, as large in all inputs; -1: this one has none."""
+        """A data input; role "label" or "mask" for others.  A size of -1 is given later by msc compile --dim.
+        batch_dim is the dimension that is the batch, as large in all inputs; -1: this one has none."""
         if role not in file.ROLES:
             raise Error(f"there is no role {role}{_nearest(role, file.ROLES)}")
         t = self._value(dtype, shape)
@@ -343,10 +348,11 @@ class Graph:
         return t
 
     def parameter(self, name, dtype, shape, init=None, weights=None, **marks):
-        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND; absent, and no weights: zeros, with a warning where the
-        parameter has two dimensions or more.  weights=(path, tensor) takes it from a safetensors file.
-        Marks: trainable, layerwise_parallel, parallel_optimizer, comm_fusion, layout, parameter_server, cache_rows."""
-        known = ("trainable", "layerwise_parallel", "parallel_optimizer", "comm_fusion", "layout", "parameter_server", "cache_rows")
+        """init: zeros, ones, constant:V, normal:STD, uniform:BOUND; absent, and no weights: zeros, with a warning where
+        the parameter has two dimensions or more.  weights=(path, tensor) takes it from a safetensors file. Marks:
+        trainable, layerwise_parallel, parallel_optimizer, comm_fusion, layout, parameter_server, cache_rows."""
+        known = ("trainable", "layerwise_parallel", "parallel_optimizer", "comm_fusion", "layout",
+                 "parameter_server", "cache_rows")
         for mark in marks:
             if mark not in known:
                 raise Error(f"a parameter has no mark {mark}{_nearest(mark, known)}")
@@ -357,7 +363,8 @@ class Graph:
         if init is None and not weights:
             init = "zeros"
             if len(shape) > 1:
-                warnings.warn(f"parameter {name} has no init and no weights: zeros, unless `msc run --init` gives them", stacklevel=2)
+                warnings.warn(f"parameter {name} has no init and no weights: zeros, unless `msc run --init` gives them",
+                              stacklevel=2)
         if init is not None:
             fields["init"] = _init_fields(init)
         if weights:
@@ -369,8 +376,8 @@ class Graph:
         return t
 
     def constant(self, values, dtype="f32", shape=None):
-        """A number, nested lists or a numpy array; a single number with a shape is repeated.  Of bytes, which need a shape,
-        the elements are taken as they are, row by row."""
+        """A number, nested lists or a numpy array; a single number with a shape is repeated.  Of bytes, which need a
+        shape, the elements are taken as they are, row by row."""
         if isinstance(values, (bytes, bytearray)):
             t = self._value(dtype, shape)
             self._constants.append({"value": t.number, "data": bytes(values)})
@@ -395,13 +402,15 @@ class Graph:
             return "TypeRef", {"v": self._type(*value)}
         if spec.kind in ("ints", "floats"):
             return spec.kind.capitalize(), {"v": value}
-        return {"int": "Int", "float": "Float", "bool": "Bool", "str": "Str"}[spec.kind], {"v": float(value) if spec.kind == "float" else value}
+        return {"int": "Int", "float": "Float", "bool": "Bool", "str": "Str"}[spec.kind], {"v": float(value)
+            if spec.kind == "float" else value}
 
     def _unique(self, kind, name):
         if name is None:
             self._counts[kind] = self._counts.get(kind, 0) + 1
             prefix = self._blocks[self._scope()]["path"] + "." if self._scope() else ""
-            return self._unique(kind, f"{prefix}{kind}{self._counts[kind]}") if f"{prefix}{kind}{self._counts[kind]}" not in self._by_name else self._unique(kind, None)
+            own = f"{prefix}{kind}{self._counts[kind]}"
+            return self._unique(kind, own if own not in self._by_name else None)
         if name in self._by_name:
             raise Error(f"two ops are called {name}")
         return name
@@ -415,9 +424,11 @@ class Graph:
             attrs = counted(row, attrs, operand_types)
         except Error as e:
             raise Error(f"{row.name}: {e}") from None
-        op = {"kind": row.name, "name": self._unique(row.name, name), "operands": [t.number for t in operands], "loc": self._loc(), "block": self._scope()}
+        op = {"kind": row.name, "name": self._unique(row.name, name), "operands": [t.number for t in operands],
+              "loc": self._loc(), "block": self._scope()}
         try:
-            op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
+            op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs
+                           if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
         except Error as e:
             raise Error(f"{row.name}: {e}") from None
         op["hints"] = {**self._hints, **_hint_fields(hints)}
@@ -435,8 +446,9 @@ class Graph:
         return results if len(types) > 1 or row.results[0].endswith("*") else results[0]
 
     def dense(self, x, features, name, bias=True, transposed=False, **hints):
-        """A fully connected layer of the last dimension: parameters NAME.weight, stored [in, out] (transposed: [out, in]), and NAME.bias; ops NAME
-        (the matmul, which gets the hints) and NAME.bias_add.  Initial values as PyTorch's Linear."""
+        """A fully connected layer of the last dimension: parameters NAME.weight, stored [in, out] (transposed: [out,
+        in]), and NAME.bias; ops NAME (the matmul, which gets the hints) and NAME.bias_add.  Initial values as PyTorch's
+        Linear."""
         fan_in, bound = x.shape[-1], repr(1 / sqrt(x.shape[-1]))
         shape = [features, fan_in] if transposed else [fan_in, features]
         w = self.parameter(f"{name}.weight", x.dtype, shape, init=f"uniform:{bound}")
@@ -447,26 +459,31 @@ class Graph:
         b = self.parameter(f"{name}.bias", x.dtype, [features], init=f"uniform:{bound}")
         return self.add(y, b, name=f"{name}.bias_add")
 
-    def conv(self, x, channels, kernel, name, stride=1, padding=None, dilation=1, groups=1, bias=False, init=None, **hints):
-        """A convolution of square windows over [n, c, h, w]: parameter NAME.weight [channels, c/groups, kernel, kernel], and NAME.bias; op NAME,
-        which gets the hints.  padding None: as many as keep the size where stride is 1.  Initial values as PyTorch's Conv2d, unless given."""
+    def conv(self, x, channels, kernel, name, stride=1, padding=None, dilation=1, groups=1,
+             bias=False, init=None, **hints):
+        """A convolution of square windows over [n, c, h, w]: parameter NAME.weight [channels, c/groups, kernel,
+        kernel], and NAME.bias; op NAME, which gets the hints.  padding None: as many as keep the size where stride is
+        1.  Initial values as PyTorch's Conv2d, unless given."""
         fan_in = x.shape[1] // groups * kernel * kernel
         bound = f"uniform:{1 / sqrt(fan_in)!r}"
-        w = self.parameter(f"{name}.weight", x.dtype, [channels, x.shape[1] // groups, kernel, kernel], init=init or bound)
+        w = self.parameter(f"{name}.weight", x.dtype, [channels, x.shape[1] // groups, kernel, kernel],
+                           init=init or bound)
         around = dilation * (kernel - 1) // 2 if padding is None else padding
-        y = self.conv2d(x, w, stride=[stride] * 2, dilation=[dilation] * 2, padding=[around] * 4, groups=groups, name=name, **hints)
+        y = self.conv2d(x, w, stride=[stride] * 2, dilation=[dilation] * 2, padding=[around] * 4,
+                        groups=groups, name=name, **hints)
         if not bias:
             return y
         b = self.parameter(f"{name}.bias", x.dtype, [channels, 1, 1], init=bound)
         return self.add(y, b, name=f"{name}.bias_add")
 
     def norm(self, x, name, **hints):
-        """Batch normalization over the channels, dimension 1: parameters NAME.weight, NAME.bias and the running statistics NAME.mean,
-        NAME.variance, by which evaluation normalizes; op NAME, which gets the hints."""
+        """Batch normalization over the channels, dimension 1: parameters NAME.weight, NAME.bias and the running
+        statistics NAME.mean, NAME.variance, by which evaluation normalizes; op NAME, which gets the hints."""
         def each(suffix, init, trainable):
             return self.parameter(f"{name}.{suffix}", x.dtype, [x.shape[1]], init=init, trainable=trainable)
         mean, variance = each("mean", "zeros", False), each("variance", "ones", False)
-        y, new_mean, new_variance = self.batch_norm(x, each("weight", "ones", True), each("bias", "zeros", True), mean, variance, name=name, **hints)
+        y, new_mean, new_variance = self.batch_norm(x, each("weight", "ones", True), each("bias", "zeros", True), mean,
+                                                    variance, name=name, **hints)
         self.new_value(mean, new_mean)
         self.new_value(variance, new_variance)
         return y
@@ -476,8 +493,8 @@ class Graph:
     @contextmanager
     def at(self, file, line, blocks=(), **hints):
         """For front ends: what is made inside comes from this line of the user's, in the block that is reached from the
-        root by these names, and has these hints unless it says otherwise.  Blocks that are entered again stay the same ones.
-        file None: the line is not known."""
+        root by these names, and has these hints unless it says otherwise.  Blocks that are entered again stay the same
+        ones. file None: the line is not known."""
         before, open_blocks, outer = self._place, self._open_blocks, self._hints
         self._hints = {**outer, **_hint_fields(hints)}
         self._place = (file and _shown(file), line, 0, ".".join(blocks) or None)
@@ -500,9 +517,10 @@ class Graph:
 
     @contextmanager
     def block(self, name, **hints):
-        """Ops and parameters made inside belong to block `name` and inherit its hints.  With shard=True only this block is sharded, as
-        its in_strategy and out_strategy say: an entry for each value that comes in, in the order of use, or goes out; () is whole.  memory_limit=N: for the backward no more
-        than N bytes of it are kept per rank and micro-batch, the rest is computed again."""
+        """Ops and parameters made inside belong to block `name` and inherit its hints.  With shard=True only this block
+        is sharded, as its in_strategy and out_strategy say: an entry for each value that comes in, in the order of use,
+        or goes out; () is whole.  memory_limit=N: for the backward no more than N bytes of it are kept per rank and
+        micro-batch, the rest is computed again."""
         fields = _hint_fields(hints, BLOCK_HINTS)
         parent = self._scope()
         path = f"{self._blocks[parent]['path']}.{name}" if parent else name
@@ -531,7 +549,8 @@ class Graph:
         self._outputs.append({"name": name, "value": tensor.number})
 
     def new_value(self, parameter, tensor):
-        """Every training step the parameter, which is not trainable, takes the value of the tensor, as running statistics do."""
+        """Every training step the parameter, which is not trainable, takes the value of the tensor, as running
+        statistics do."""
         for p in self._parameters:
             if p["value"] == parameter.number:
                 if p.get("trainable", True):
@@ -545,11 +564,13 @@ class Graph:
         self._loss, self._micro_size = tensor.number, micro_size
 
     def optimizer(self, kind, parameters=None, **attrs):
-        """kind: sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb; parameters: names, for one group of
-        several.  clip_norm bounds the norm of all gradients together.  lazy=True: of tables that are only looked up, the rows that a step looks up are updated."""
+        """kind: sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb; parameters: names, for one group
+        of several.  clip_norm bounds the norm of all gradients together.  lazy=True: of tables that are only looked up,
+        the rows that a step looks up are updated."""
         if kind not in OPTIMIZERS:
             raise Error(f"there is no optimizer {kind}{_nearest(kind, OPTIMIZERS)}")
-        fields = {"kind": kind, "attrs": [{"name": n, "value": ("Bool", {"v": v}) if isinstance(v, bool) else ("Float", {"v": float(v)})} for n, v in attrs.items()]}
+        fields = {"kind": kind, "attrs": [{"name": n, "value": ("Bool", {"v": v}) if isinstance(v, bool)
+                                           else ("Float", {"v": float(v)})} for n, v in attrs.items()]}
         if parameters is not None:
             names = [p["name"] for p in self._parameters]
             for p in parameters:
@@ -570,11 +591,15 @@ class Graph:
         args = [i["value"] for i in self._inputs] + [p["value"] for p in self._parameters]
         return {
             "version": file.VERSION, "producer": "msc python", "name": self.name or None,
-            "types": [{"dtype": file.DTYPES.index(d), "dims": dims, "sizes": sizes[0] if sizes and any(sizes[0]) else None} for d, dims, *sizes in self._types],
-            "locs": [{"file": path, "line": line, "caller": caller, "scope": scope} for path, line, caller, scope in self._locs],
+            "types": [{"dtype": file.DTYPES.index(d), "dims": dims, "sizes": sizes[0] if sizes and any(sizes[0])
+                       else None} for d, dims, *sizes in self._types],
+            "locs": [{"file": path, "line": line, "caller": caller, "scope": scope} for path, line,
+                     caller, scope in self._locs],
             "value_types": self._value_types,
-            "body": {"args": args, "ops": [dict(op, hints=op["hints"] or None) for op in self._ops], "results": [o["value"] for o in self._outputs]},
-            "inputs": self._inputs, "outputs": self._outputs, "parameters": self._parameters, "constants": self._constants or None,
+            "body": {"args": args, "ops": [dict(op, hints=op["hints"] or None) for op in self._ops],
+                     "results": [o["value"] for o in self._outputs]},
+            "inputs": self._inputs, "outputs": self._outputs, "parameters": self._parameters,
+            "constants": self._constants or None,
             "weight_files": [{"path": p, "bytes": _size(folder, p)} for p in self._weight_files] or None,
             "blocks": [{k: v for k, v in b.items() if k != "path"} for b in self._blocks],
             "train": train, "mesh": [{"name": n, "size": s} for n, s in self._mesh.items()] or None,
@@ -610,7 +635,8 @@ def _method(row):
     # `from` is a word of Python: send and recv take it as from_
     names = {a.name + "_" if a.name == "from" else a.name: a for a in row.attrs}
     ordered = sorted(names, key=lambda n: not names[n].required)
-    params += [P(n, P.POSITIONAL_OR_KEYWORD, default=P.empty if names[n].required else names[n].default) for n in ordered]
+    params += [P(n, P.POSITIONAL_OR_KEYWORD, default=P.empty if names[n].required else names[n].default)
+               for n in ordered]
     params += [P(n, P.KEYWORD_ONLY, default=None) for n in optional]
     params += [P("name", P.KEYWORD_ONLY, default=None), P("hints", P.VAR_KEYWORD)]
     signature = inspect.Signature(params)
@@ -629,7 +655,8 @@ def _method(row):
     method.__signature__ = signature
     method.__doc__ = f"Op {row.name}: {' '.join(row.operands)} -> {' '.join(row.results)}"
     if dimension_of(row):
-        method.__doc__ += f"\n\n{dimension_of(row)} may be called axis, dim, axes or dims; negative ones count from the end."
+        method.__doc__ += (f"\n\n{dimension_of(row)} may be called axis, dim, axes or dims; "
+                       "negative ones count from the end.")
     return method
 
 

@@ -347,8 +347,8 @@ class Job:
         self._all(lambda rank: self._check("mscrt_save", rank, os.fspath(path).encode()))
 
     def checkpoint(self, path) -> None:
-        """Makes a folder with parameters, state, the number of steps and the seed: resume goes on bit for bit, also in a
-        job of other ranks."""
+        """Makes a folder with parameters, state, the number of steps and the seed: resume goes on bit for bit, also in
+        a job of other ranks."""
         self._check_open()
         self._all(lambda rank: self._check("mscrt_checkpoint", rank, os.fspath(path).encode()))
 

@@ -1,17 +1,19 @@
-"""moe_layer: a mixture of experts in ordinary ops, with a fixed capacity per expert (Lepikhin et al., 2020; Fedus et al., 2021).
+"""moe_layer: a mixture of experts in ordinary ops, with a fixed capacity per expert (Lepikhin et al., 2020; Fedus et
+al., 2021).
 
-Letters: g groups of s tokens of d numbers, e experts with c places for tokens of each group, f their width.  Cutting e of the experts'
-weights makes the two changes between tokens and experts all-to-alls; nothing else has to be said."""
+Letters: g groups of s tokens of d numbers, e experts with c places for tokens of each group, f their width.  Cutting e
+of the experts' weights makes the two changes between tokens and experts all-to-alls; nothing else has to be said."""
 from math import ceil, sqrt
 
 from msc.ops import Error
 
 
 def moe_layer(g, x, experts, width, name, top_k=2, capacity_factor=1.25, activation="relu", std=None):
-    """x [g, s, d] -> y [g, s, d] and the load-balancing loss, a number to be added to the model's.  Each token goes to its top_k
-    experts with the renormalised weights of the router; an expert takes at most ceil(s * top_k * capacity_factor / experts)
-    tokens of a group, first choices before second ones and then in order; a token that finds no place gets zeros.
-    Parameters NAME.router.weight [d, e], NAME.up.weight [e, d, f] and NAME.down.weight [e, f, d]."""
+    """x [g, s, d] -> y [g, s, d] and the load-balancing loss, a number to be added to the model's.  Each token goes to
+    its top_k experts with the renormalised weights of the router; an expert takes at most ceil(s * top_k *
+    capacity_factor / experts) tokens of a group, first choices before second ones and then in order; a token that finds
+    no place gets zeros. Parameters NAME.router.weight [d, e], NAME.up.weight [e, d, f] and NAME.down.weight [e, f,
+    d]."""
     if len(x.shape) != 3 or -1 in x.shape[1:]:
         raise Error(f"moe_layer: x must be [groups, tokens, numbers], not {list(x.shape)}")
     if not 1 <= top_k <= experts:
@@ -26,7 +28,8 @@ def moe_layer(g, x, experts, width, name, top_k=2, capacity_factor=1.25, activat
     def with_name(part):
         return f"{name}.{part}"
 
-    gates = g.softmax(g.einsum([x, weight("router", [d, experts])], "gsd,de->gse", name=with_name("router")), name=with_name("gates"))
+    gates = g.softmax(g.einsum([x, weight("router", [d, experts])], "gsd,de->gse", name=with_name("router")),
+                      name=with_name("gates"))
     values, chosen = g.topk(gates, top_k, name=with_name("top"))
     shares = values / g.reduce_sum(values, [2], keep_dims=True, name=with_name("total"))
     choices, weights = g.split(chosen, 2, [1] * top_k), g.split(shares, 2, [1] * top_k)
@@ -46,9 +49,11 @@ def moe_layer(g, x, experts, width, name, top_k=2, capacity_factor=1.25, activat
         first = mask if first is None else first
     inside = g.einsum([dispatch, x], "gsec,gsd->egcd", name=with_name("dispatch"))
     h = g.einsum([inside, weight("up", [experts, d, width])], "egcd,edf->egcf", name=with_name("up"))
-    h = {"relu": g.relu, "silu": g.silu, "gelu": lambda t, **n: g.gelu(t, "tanh", **n)}[activation](h, name=with_name(activation))
+    h = {"relu": g.relu, "silu": g.silu, "gelu": lambda t, **n: g.gelu(t, "tanh", **n)}[activation](h,
+        name=with_name(activation))
     h = g.einsum([h, weight("down", [experts, width, d])], "egcf,efd->egcd", name=with_name("down"))
     y = g.einsum([combine, h], "gsec,egcd->gsd", name=with_name("combine"))
     load, share = g.reduce_mean(first, [1]), g.reduce_mean(gates, [1])
-    balance = g.mul(g.reduce_mean(load * share, [0, 1]), g.constant(float(experts * experts), x.dtype), name=with_name("balance"))
+    balance = g.mul(g.reduce_mean(load * share, [0, 1]), g.constant(float(experts * experts), x.dtype),
+                    name=with_name("balance"))
     return y, balance

@@ -1,7 +1,7 @@
 """The op table as the builder sees it: names, operands and attributes, from the rows of ir/op.def, and result types.
 
-msc infers all types again and compares, so what is checked here is only what is needed to compute a type; a size that is not
-known until --dim is given is -1 and stays -1 in whatever depends on it."""
+msc infers all types again and compares, so what is checked here is only what is needed to compute a type; a size that
+is not known until --dim is given is -1 and stays -1 in whatever depends on it."""
 import json
 import os
 import re
@@ -204,7 +204,8 @@ def _slice(types, attrs, mesh):
 def _pad(types, attrs, mesh):
     dims = types[0].dims
     stride = attrs.get("stride") or [1] * len(dims)
-    sizes = [-1 if n < 0 else low + high + (n - 1) * step + 1 if n else low + high for n, low, high, step in zip(dims, attrs["low"], attrs["high"], stride)]
+    sizes = [-1 if n < 0 else low + high + (n - 1) * step + 1 if n else low + high for n, low, high,
+             step in zip(dims, attrs["low"], attrs["high"], stride)]
     return [Type(types[0].dtype, tuple(sizes))]
 
 
@@ -269,7 +270,8 @@ def _einsum(types, attrs, mesh):
 def _argmax(types, attrs, mesh):
     dims = types[0].dims
     axis = _axis(dims, attrs)
-    return [Type(attrs.get("dtype", "i32"), _with(dims, axis, 1) if attrs.get("keep_dims") else dims[:axis] + dims[axis + 1:])]
+    return [Type(attrs.get("dtype", "i32"), _with(dims, axis, 1) if attrs.get("keep_dims")
+                 else dims[:axis] + dims[axis + 1:])]
 
 
 def _unique(types, attrs, mesh):
@@ -312,7 +314,9 @@ def _windows(sizes, kernel, attrs):
         step, apart = ((attrs.get(name) or [1, 1])[i] for name in ("stride", "dilation"))
         rest = n + padding[2 * i] + padding[2 * i + 1] - (k - 1) * apart - 1
         if n >= 0 and rest < 0:
-            raise Error(f"a window of {k} elements {apart} apart does not fit into {n} with padding {list(padding[2 * i:2 * i + 2])}")
+            raise Error(
+                f"a window of {k} elements {apart} apart does not fit into {n} with padding "
+                f"{list(padding[2 * i:2 * i + 2])}")
         result.append(-1 if n < 0 else rest // step + 1)
     return tuple(result)
 
@@ -320,16 +324,20 @@ def _windows(sizes, kernel, attrs):
 def _conv2d(types, attrs, mesh):
     x, w = _image(types[0]), _image(types[1])
     if x[1] not in (-1, w[1] * attrs.get("groups", 1)):
-        raise Error(f"the weights {list(w)} have {w[1]} channels in each of {attrs.get('groups', 1)} groups, the images {x[1]} in all")
+        raise Error(
+            f"the weights {list(w)} have {w[1]} channels in each of {attrs.get('groups', 1)} groups, the images "
+            f"{x[1]} in all")
     return [Type(types[0].dtype, (x[0], w[0]) + _windows(x[2:], w[2:], attrs))]
 
 
 def _conv2d_transpose(types, attrs, mesh):
-    return [Type(types[0].dtype, (_image(types[0])[0], _image(types[1])[1] * attrs.get("groups", 1)) + tuple(attrs["size"]))]
+    return [Type(types[0].dtype, (_image(types[0])[0], _image(types[1])[1] * attrs.get("groups", 1))
+                 + tuple(attrs["size"]))]
 
 
 def _conv2d_weight_grad(types, attrs, mesh):
-    return [Type(types[0].dtype, (_image(types[1])[1], _image(types[0])[1] // attrs.get("groups", 1)) + tuple(attrs["kernel"]))]
+    return [Type(types[0].dtype, (_image(types[1])[1], _image(types[0])[1] // attrs.get("groups", 1))
+                 + tuple(attrs["kernel"]))]
 
 
 def _resize(types, attrs, mesh):
@@ -457,16 +465,19 @@ def _reduce_scatter(types, attrs, mesh):
 
 def _all_to_all(types, attrs, mesh):
     n = _group(attrs, mesh)
-    return [_scaled(_scaled(types[0], attrs.get("split_dim", 0), 1, n), attrs.get("concat_dim", 0), n, 1)] if n else [types[0]]
+    return [_scaled(_scaled(types[0], attrs.get("split_dim", 0), 1, n),
+                    attrs.get("concat_dim", 0), n, 1)] if n else [types[0]]
 
 
 # Shape functions of the rows that do here what another does.
 _LIKE = {
     "logical": "binary", "bitwise": "binary", "float_binary": "binary", "is_finite": "compare",
     "batch_matmul": "matmul", "avg_pool": "max_pool", "avg_pool_grad": "max_pool_grad", "reduce_logical": "reduce",
-    "topk": "sort", "lazy_update": "update", "nll_loss": "cross_entropy", "dropped_attention": "attention", "lamb_moments": "update",
+    "topk": "sort", "lazy_update": "update", "nll_loss": "cross_entropy",
+    "dropped_attention": "attention", "lamb_moments": "update",
     **{name: "unary" for name in (
-        "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm rotary "
+        "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm "
+        "rotary "
         "prelu clamp reverse roll collective permute same uniform").split()}}
 
 ROWS = _rows()

@@ -127,10 +127,11 @@ def compile(model,
 class Plan:
     """A compiled model.
 
-    ranks: how many it is for.  micro_batches: of how many a training step takes a batch each.  inputs, parameters, outputs["forward"]: name -> Variable.  scalars:
-    numbers that Job.set changes, with their initial values.  memory: bytes of a rank by
-    what they hold, and "all" (of plans compiled here).  predicted_step_ms: on the cluster it was compiled for (of
-    plans compiled here). data: the bytes of plan.bin, which hold native code: whoever runs a plan executes it."""
+    ranks: how many it is for.  micro_batches: of how many a training step takes a batch each.  inputs, parameters,
+    outputs["forward"]: name -> Variable.  scalars: numbers that Job.set changes, with their initial values.  memory:
+    bytes of a rank by what they hold, and "all" (of plans compiled here).  predicted_step_ms: on the cluster it was
+    compiled for (of plans compiled here). data: the bytes of plan.bin, which hold native code: whoever runs a plan
+    executes it."""
 
     def __init__(self, data: bytes, libraries: Optional[str] = None, folder: str = "."):
         self.data, self._libraries, self._folder = data, libraries, folder
@@ -206,10 +207,11 @@ class Plan:
 
         ranks: other than the plan is for compiles it again for so many, in auto_parallel unless parallel_mode was
         given.  threads: of each rank, 0: cores divided by the ranks. rank, address: this process is one rank of a job
-        of several processes, which meet at the same address ("@NAME"); rank="torchrun": this process is one that torchrun
-        started, all on this host. Every process makes the same calls; batches are whole, as everywhere. Parameters
-        start with the values of the model's files, or those of the seed.  parameters_of: a job of as many ranks, of a plan
-        of the same model with other batches, or without training; this one has its parameters, in the same memory."""
+        of several processes, which meet at the same address ("@NAME"); rank="torchrun": this process is one that
+        torchrun started, all on this host. Every process makes the same calls; batches are whole, as everywhere.
+        Parameters start with the values of the model's files, or those of the seed.  parameters_of: a job of as many
+        ranks, of a plan of the same model with other batches, or without training; this one has its parameters, in the
+        same memory."""
         from msc.job import Job
         if rank == "torchrun":
             rank, address = from_torchrun(ranks or self.ranks)

@@ -28,8 +28,8 @@ def import_onnx(path: Union[str, os.PathLike],
     """Reads an ONNX file of opset 26 or less, and returns `out`; weights go into out's name with .safetensors.
 
     dims: sizes that the file leaves open, by their names ({"batch": 8}) or places ({"x.0": 8}); others stay open, for
-    msc.compile(out, sizes={"batch": 8}), as far as all numbers follow from them by sums and products.  fixed: elements of
-    inputs that shapes depend on ({"shape": [8, -1]}).  loss, optimizer: what it is to be trained for, and how, as
+    msc.compile(out, sizes={"batch": 8}), as far as all numbers follow from them by sums and products.  fixed: elements
+    of inputs that shapes depend on ({"shape": [8, -1]}).  loss, optimizer: what it is to be trained for, and how, as
     "softmax_cross_entropy:logits" (the loss of an output; its labels are a new input y) and "adamw:lr=0.001".
     libraries: the folder that msc is in.
 

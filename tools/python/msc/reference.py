@@ -1,5 +1,5 @@
-"""python3 -m msc.reference [api|ops]: the package's public names, or the ops of models, from docstrings and the table of
-ops, as Markdown."""
+"""python3 -m msc.reference [api|ops]: the package's public names, or the ops of models, from docstrings and the table
+of ops, as Markdown."""
 import inspect
 import re
 import sys

@@ -10,11 +10,13 @@ import array
 import ctypes
 import math
 import threading
-from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64,
+                    c_void_p)
 
 MAX_RANK = 8
 # Of mscrt_dtype, in its order: name, bytes, code for module array (None: none), formats of buffers of such elements.
-DTYPES = (("f32", 4, "f", "f"), ("f16", 2, None, "eH"), ("bf16", 2, None, "H"), ("f64", 8, "d", "d"), ("i1", 1, None, "?bB"),
+DTYPES = (("f32", 4, "f", "f"), ("f16", 2, None, "eH"), ("bf16", 2, None, "H"),
+          ("f64", 8, "d", "d"), ("i1", 1, None, "?bB"),
           ("i8", 1, "b", "b"), ("i16", 2, "h", "h"), ("i32", 4, "i", "il"), ("i64", 8, "q", "ql"), ("u8", 1, "B", "B"),
           ("u16", 2, "H", "H"), ("u32", 4, "I", "IL"), ("u64", 8, "Q", "QL"))
 
@@ -24,7 +26,8 @@ class Error(RuntimeError):
 
 
 class _Tensor(Structure):
-    _fields_ = [("name", c_char_p), ("dtype", c_int), ("rank", c_int), ("shape", c_int64 * MAX_RANK), ("begin", c_int64 * MAX_RANK),
+    _fields_ = [("name", c_char_p), ("dtype", c_int), ("rank", c_int), ("shape", c_int64 * MAX_RANK),
+                ("begin", c_int64 * MAX_RANK),
                 ("size", c_int64 * MAX_RANK), ("room", c_int64 * MAX_RANK), ("data", c_void_p)]
 
 
@@ -33,24 +36,32 @@ class _PlanOptions(Structure):
 
 
 class _Options(Structure):
-    _fields_ = [("struct_size", c_size_t), ("rank", c_int), ("ranks", c_int), ("address", c_char_p), ("threads", c_int), ("seed", c_uint64),
-                ("timeout_ms", c_int), ("log", c_void_p), ("log_user", c_void_p), ("perf_map", c_bool), ("no_init", c_bool),
-                ("device", c_char_p), ("time_scale", c_double), ("overlap", c_int), ("measure", c_bool), ("events", c_uint32), ("choices", c_char_p), ("comm", c_char_p), ("tune", c_bool),
-                ("local_ranks", c_int), ("token", c_char_p), ("host", c_char_p), ("led", c_bool), ("silence_ms", c_int), ("meet_ms", c_int), ("recover", c_bool), ("allocate", c_void_p), ("release", c_void_p), ("memory_user", c_void_p), ("offload_path", c_char_p), ("servers", c_int), ("server", c_int),
+    _fields_ = [("struct_size", c_size_t), ("rank", c_int), ("ranks", c_int), ("address", c_char_p),
+                ("threads", c_int), ("seed", c_uint64),
+                ("timeout_ms", c_int), ("log", c_void_p), ("log_user", c_void_p),
+                ("perf_map", c_bool), ("no_init", c_bool),
+                ("device", c_char_p), ("time_scale", c_double), ("overlap", c_int), ("measure", c_bool),
+                ("events", c_uint32), ("choices", c_char_p), ("comm", c_char_p), ("tune", c_bool),
+                ("local_ranks", c_int), ("token", c_char_p), ("host", c_char_p), ("led", c_bool), ("silence_ms", c_int),
+                ("meet_ms", c_int), ("recover", c_bool), ("allocate", c_void_p), ("release", c_void_p),
+                ("memory_user", c_void_p), ("offload_path", c_char_p), ("servers", c_int), ("server", c_int),
                 ("family", c_void_p), ("num_family", c_int), ("cores", c_int), ("parameters_of", c_void_p)]
 
 
 # name -> (result, arguments); a status is a pointer, NULL when all went well
 _FUNCTIONS = {
     "mscrt_status_text": (c_char_p, [c_void_p]), "mscrt_status_free": (None, [c_void_p]),
-    "mscrt_plan_read": (c_void_p, [c_char_p, POINTER(_PlanOptions), POINTER(c_void_p)]), "mscrt_plan_close": (None, [c_void_p]),
+    "mscrt_plan_read": (c_void_p, [c_char_p, POINTER(_PlanOptions), POINTER(c_void_p)]),
+    "mscrt_plan_close": (None, [c_void_p]),
     "mscrt_plan_num_inputs": (c_size_t, [c_void_p]),
     "mscrt_plan_input": (None, [c_void_p, c_size_t, POINTER(_Tensor), POINTER(c_int)]),
-    "mscrt_plan_num_outputs": (c_size_t, [c_void_p]), "mscrt_plan_output": (None, [c_void_p, c_size_t, POINTER(_Tensor), POINTER(c_char_p)]),
+    "mscrt_plan_num_outputs": (c_size_t, [c_void_p]),
+    "mscrt_plan_output": (None, [c_void_p, c_size_t, POINTER(_Tensor), POINTER(c_char_p)]),
     "mscrt_open": (c_void_p, [c_void_p, POINTER(_Options), POINTER(c_void_p)]), "mscrt_close": (None, [c_void_p]),
     "mscrt_load": (c_void_p, [c_void_p, c_char_p]), "mscrt_save": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_set_input": (c_void_p, [c_void_p, c_char_p, c_char_p, c_size_t]),
-    "mscrt_run": (c_void_p, [c_void_p, c_char_p, c_int64, POINTER(c_double)]), "mscrt_read": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t]),
+    "mscrt_run": (c_void_p, [c_void_p, c_char_p, c_int64, POINTER(c_double)]),
+    "mscrt_read": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t]),
 }
 
 
@@ -91,8 +102,10 @@ class Plan:
         self._plan, self._context, self._lock = c_void_p(), c_void_p(), threading.RLock()
         self._library = _open_library(library)
         try:
-            self._check("mscrt_plan_read", path.encode(), byref(_PlanOptions(ctypes.sizeof(_PlanOptions), True)), byref(self._plan))
-            self._check("mscrt_open", self._plan, byref(_Options(struct_size=ctypes.sizeof(_Options), ranks=1, seed=seed, threads=threads)), byref(self._context))
+            self._check("mscrt_plan_read", path.encode(), byref(_PlanOptions(ctypes.sizeof(_PlanOptions), True)),
+                        byref(self._plan))
+            self._check("mscrt_open", self._plan, byref(_Options(struct_size=ctypes.sizeof(_Options), ranks=1,
+                                                                 seed=seed, threads=threads)), byref(self._context))
         except BaseException:
             self.close()
             raise

@@ -28,8 +28,8 @@ def _pointer(array, writes):
 
 
 class Team:
-    """Ranks that exchange arrays (anything with a buffer, as numpy's): those of a job (msc.init), or a group of it. Values
-    are combined in the order of ranks; every member calls the same functions in the same order."""
+    """Ranks that exchange arrays (anything with a buffer, as numpy's): those of a job (msc.init), or a group of it.
+    Values are combined in the order of ranks; every member calls the same functions in the same order."""
 
     def __init__(self, handle, library):
         self._handle, self._library = handle, library
@@ -41,8 +41,8 @@ class Team:
         native.check(self._library, getattr(self._library, name)(self._handle, *words))
 
     def group(self, ranks: Sequence[int]) -> "Team":
-        """A team of some ranks, which count in ascending order; every rank of the job calls it, with a list that has it or
-        not (then .rank is -1)."""
+        """A team of some ranks, which count in ascending order; every rank of the job calls it, with a list that has it
+        or not (then .rank is -1)."""
         out, numbers = ctypes.c_void_p(), (ctypes.c_int * max(len(ranks), 1))(*ranks)
         self._call("mscrt_group", len(ranks), numbers, ctypes.byref(out))
         return Team(out, self._library)
@@ -53,7 +53,8 @@ class Team:
         dtype, count = _dtype_of(given), given.nbytes // given.itemsize // blocks_in
         if _dtype_of(made) != dtype or given.nbytes != count * blocks_in * given.itemsize or \
                 made.nbytes != count * blocks_out * given.itemsize:
-            raise Error(f"{name}: {given.nbytes} bytes of '{given.format}' do not become {made.nbytes} of '{made.format}'")
+            raise Error(
+                f"{name}: {given.nbytes} bytes of '{given.format}' do not become {made.nbytes} of '{made.format}'")
         self._call("mscrt_" + name, dtype, *operation, source, target, count)
 
     def all_reduce(self, src, dst, operation: str = "sum"):
@@ -104,9 +105,9 @@ def init(backend: Optional[str] = None,
          address: Optional[str] = None,
          timeout: float = 300,
          libraries: Optional[str] = None) -> Team:
-    """Joins the job that `msc launch` started this process in, or torchrun, or the one that rank, ranks and address say;
-    the team of all its ranks.  backend: "local" on one host, "hosts" on any, "tcp" without
-    shared memory inside hosts, "mpi" where mpirun started the ranks, "ucx" where UCX is installed."""
+    """Joins the job that `msc launch` started this process in, or torchrun, or the one that rank, ranks and address
+    say; the team of all its ranks.  backend: "local" on one host, "hosts" on any, "tcp" without shared memory inside
+    hosts, "mpi" where mpirun started the ranks, "ucx" where UCX is installed."""
     global _all
     if _all:
         raise Error("this process has joined a job already")

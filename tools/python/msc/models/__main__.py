@@ -57,13 +57,15 @@ def batch(text):
 def common():
     p = argparse.ArgumentParser(add_help=False)
     p.add_argument("-o", dest="out", required=True, metavar="FILE", help="the file to write")
-    p.add_argument("--batch", type=batch, default=32, metavar="N", help="samples per step (32); -1: given later by msc compile --dim batch=N")
+    p.add_argument("--batch", type=batch, default=32, metavar="N",
+                   help="samples per step (32); -1: given later by msc compile --dim batch=N")
     p.add_argument("--optimizer", choices=OPTIMIZERS, default="momentum")
     p.add_argument("--lr", type=float, default=1e-3, help="learning rate (0.001)")
     p.add_argument("--momentum", type=float, default=0.1, help="of optimizer momentum (0.1)")
     p.add_argument("--lazy", action="store_true", help="update the rows of tables that a step looks up, and no others")
     p.add_argument("--weight-decay", type=float, default=None)
-    p.add_argument("--strategy", type=strategy, action="append", default=[], metavar="OP=((..),(..))", help="in_strategy of an op; may be repeated")
+    p.add_argument("--strategy", type=strategy, action="append", default=[], metavar="OP=((..),(..))",
+                   help="in_strategy of an op; may be repeated")
     return p
 
 
@@ -76,12 +78,14 @@ def add_flag(parser, name, flag):
     elif isinstance(default, tuple):
         parser.add_argument(option, choices=default, default=default[0], help=f"{flag.help} ({default[0]})")
     else:
-        kind = factor if isinstance(default, float) and default >= 1 else share if isinstance(default, float) else positive if default else number
+        kind = factor if isinstance(default, float) and default >= 1 else share if isinstance(default,
+            float) else positive if default else number
         parser.add_argument(option, type=kind, default=default, metavar="N", help=f"{flag.help} ({default})")
 
 
 def parse(argv):
-    p = argparse.ArgumentParser(prog="python3 -m msc.models", description="Writes one of the built-in networks as model.fbs.")
+    p = argparse.ArgumentParser(prog="python3 -m msc.models",
+                                description="Writes one of the built-in networks as model.fbs.")
     names = p.add_subparsers(dest="model", required=True, metavar="NAME")
     shared = common()
     for n in NETWORKS.values():

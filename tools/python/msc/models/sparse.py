@@ -1,19 +1,25 @@
-"""Networks that use a few of their parameters for each sample: wide_deep and dlrm look rows of tables up, moe sends tokens to experts."""
+"""Networks that use a few of their parameters for each sample: wide_deep and dlrm look rows of tables up, moe sends
+tokens to experts."""
 from msc.models import network
 from msc.models.transformer import SIZES, STD, Builder
 
 CACHE_ROWS = (0, "rows of a table in the arena, the table itself in host memory; 0: all of it lies there")
 
 
-@network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"), width=(16, "of a category's embedding"),
+@network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"),
+         width=(16, "of a category's embedding"),
          hidden=(256, "width of the tower"), layers=(3, "of the tower"), cache_rows=CACHE_ROWS)
 def wide_deep(g, options):
-    """wide and deep: click or not from categories; x is [batch, fields], each below vocab, y a probability [batch, 1]"""
+    """wide and deep: click or not from categories; x is [batch, fields], each below vocab, y a probability [batch,
+    1]"""
     o, rows = options, options.fields * options.vocab
     x = g.input("x", "i32", [o.batch, o.fields])
-    ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")  # field f has rows f * vocab ...
-    wide = g.gather(g.parameter("wide.table", "f32", [rows, 1], init="normal:0.01", cache_rows=o.cache_rows), ids, name="wide")
-    deep = g.gather(g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.01", cache_rows=o.cache_rows), ids, name="embedding")
+    # field f has rows f * vocab ...
+    ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")
+    wide = g.gather(g.parameter("wide.table", "f32", [rows, 1], init="normal:0.01", cache_rows=o.cache_rows), ids,
+                    name="wide")
+    deep = g.gather(g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.01", cache_rows=o.cache_rows),
+                    ids, name="embedding")
     h = g.reshape(deep, [-1, o.fields * o.width], name="fields")
     for i in range(o.layers):
         h = g.relu(g.dense(h, o.hidden, name=f"deep{i + 1}"), name=f"relu{i + 1}")
@@ -31,13 +37,17 @@ def _tower(g, x, widths, name, last_relu):
     return x
 
 
-@network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"), dense=(13, "other numbers per sample"),
-         width=(16, "of a category's embedding"), hidden=(64, "width of the towers"), layers=(2, "of the tower below, and of the one above"), cache_rows=CACHE_ROWS)
+@network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"),
+         dense=(13, "other numbers per sample"),
+         width=(16, "of a category's embedding"), hidden=(64, "width of the towers"),
+         layers=(2, "of the tower below, and of the one above"), cache_rows=CACHE_ROWS)
 def dlrm(g, options):
-    """dlrm: click or not from categories and numbers; x is [batch, fields], each below vocab, numbers [batch, dense], y a probability [batch, 1]"""
+    """dlrm: click or not from categories and numbers; x is [batch, fields], each below vocab, numbers [batch, dense], y
+    a probability [batch, 1]"""
     o, rows, vectors = options, options.fields * options.vocab, options.fields + 1
     x, numbers = g.input("x", "i32", [o.batch, o.fields]), g.input("numbers", "f32", [o.batch, o.dense])
-    ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")  # field f has rows f * vocab ...
+    # field f has rows f * vocab ...
+    ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")
     table = g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.1", cache_rows=o.cache_rows)
     looked_up = g.gather(table, ids, name="embedding")
     below = _tower(g, numbers, [o.hidden] * (o.layers - 1) + [o.width], "bottom", True)
@@ -50,7 +60,8 @@ def dlrm(g, options):
     g.loss(g.sigmoid_cross_entropy(logits, g.input("y", "f32", [o.batch, 1], role="label"), name="loss"))
 
 
-@network(**SIZES, experts=(8, "of every layer"), top_k=(2, "experts of a token"), width=(0, "of an expert; 0: 4 times --hidden"),
+@network(**SIZES, experts=(8, "of every layer"), top_k=(2, "experts of a token"),
+         width=(0, "of an expert; 0: 4 times --hidden"),
          capacity_factor=(1.25, "room of the experts, as a multiple of what an even load takes"),
          balance=(0.01, "weight of the load-balancing loss"))
 def moe(g, options):
@@ -60,8 +71,10 @@ def moe(g, options):
     uneven = []
     for i in range(o.layers):
         with g.block(f"layer{i}"):
-            x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True), f"layer{i}.attention")
-            y, loss = g.moe_layer(b.layer_norm(x, f"layer{i}.norm2"), o.experts, o.width or 4 * o.hidden, f"layer{i}.moe", o.top_k, o.capacity_factor, "gelu", STD)
+            x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True),
+                        f"layer{i}.attention")
+            y, loss = g.moe_layer(b.layer_norm(x, f"layer{i}.norm2"), o.experts, o.width or 4 * o.hidden,
+                                  f"layer{i}.moe", o.top_k, o.capacity_factor, "gelu", STD)
             x = b.added(x, y, f"layer{i}.moe")
             uneven.append(loss)
     logits = b.linear(b.layer_norm(x, "norm"), o.vocab, "head", bias=False)

@@ -1,4 +1,5 @@
-"""Transformers: gpt and bert with learned positions and layer_norm, llama with rotary positions, rms_norm and gated layers."""
+"""Transformers: gpt and bert with learned positions and layer_norm, llama with rotary positions, rms_norm and gated
+layers."""
 from math import sqrt
 
 from msc.models import network
@@ -24,7 +25,8 @@ class Builder:
         return g.add(y, g.parameter(f"{name}.bias", "f32", [features]), name=f"{name}.bias_add") if bias else y
 
     def layer_norm(self, x, name):
-        gamma, beta = (self.g.parameter(f"{name}.{n}", "f32", [x.shape[-1]], init=i) for n, i in (("gamma", "ones"), ("beta", "zeros")))
+        gamma, beta = (self.g.parameter(f"{name}.{n}", "f32", [x.shape[-1]], init=i) for n,
+                       i in (("gamma", "ones"), ("beta", "zeros")))
         return self.g.layer_norm(x, gamma=gamma, beta=beta, name=name)
 
     def rms_norm(self, x, name):
@@ -34,15 +36,18 @@ class Builder:
         return self.g.dropout(x, self.rate, name=name) if self.rate else x
 
     def embedding(self, ids, rows, name):
-        return self.g.gather(self.g.parameter(f"{name}.table", "f32", [rows, self.o.hidden], init=f"normal:{STD}"), ids, name=name)
+        return self.g.gather(self.g.parameter(f"{name}.table", "f32", [rows, self.o.hidden], init=f"normal:{STD}"), ids,
+                             name=name)
 
     def heads(self, x, count, name):
         """[b, s, count * e] -> [b, count, s, e]"""
         b, s, d = x.shape
-        return self.g.transpose(self.g.reshape(x, [b, s, count, d // count], name=f"{name}.heads"), [0, 2, 1, 3], name=f"{name}.transpose")
+        return self.g.transpose(self.g.reshape(x, [b, s, count, d // count], name=f"{name}.heads"),
+                                [0, 2, 1, 3], name=f"{name}.transpose")
 
     def attention(self, x, name, causal=False, kv_heads=None, bias=True, turned=False):
-        """Self attention with its four projections; kv_heads: fewer heads of keys and values; turned: rotary positions."""
+        """Self attention with its four projections; kv_heads: fewer heads of keys and values; turned: rotary
+        positions."""
         g, o = self.g, self.o
         width = o.hidden // o.heads
         parts = []
@@ -73,7 +78,8 @@ class Builder:
         return self.linear(h, self.o.hidden, f"{name}.down", std=self.deep_std())
 
     def gated(self, x, width, name):
-        h = self.g.mul(self.g.silu(self.linear(x, width, f"{name}.gate", False), name=f"{name}.silu"), self.linear(x, width, f"{name}.up", False), name=f"{name}.mul")
+        h = self.g.mul(self.g.silu(self.linear(x, width, f"{name}.gate", False), name=f"{name}.silu"),
+                       self.linear(x, width, f"{name}.up", False), name=f"{name}.mul")
         return self.linear(h, self.o.hidden, f"{name}.down", False, self.deep_std())
 
     def added(self, x, y, name):
@@ -89,12 +95,15 @@ class Builder:
     def finish(self, logits):
         g = self.g
         g.output("logits", logits)
-        g.loss(g.softmax_cross_entropy(logits, g.input("y", "i32", [self.o.batch, self.o.seq], role="label"), name="loss"))
+        g.loss(g.softmax_cross_entropy(logits, g.input("y", "i32", [self.o.batch, self.o.seq], role="label"),
+                                       name="loss"))
 
 
-SIZES = {"layers": (12, "transformer blocks"), "hidden": (768, "width of the stream"), "heads": (12, "attention heads"), "seq": (128, "tokens per sample"),
+SIZES = {"layers": (12, "transformer blocks"), "hidden": (768, "width of the stream"), "heads": (12, "attention heads"),
+         "seq": (128, "tokens per sample"),
          "vocab": (8192, "tokens known")}
-DROPOUT = {"dropout": (0.0, "share of elements dropped in training"), "attention_dropout": (0.0, "share of attention's weights dropped in training")}
+DROPOUT = {"dropout": (0.0, "share of elements dropped in training"),
+           "attention_dropout": (0.0, "share of attention's weights dropped in training")}
 RECOMPUTE = {"recompute": (0, "1: the backward computes the inside of every block again")}
 
 
@@ -105,7 +114,8 @@ def gpt(g, options):
     x = b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding"))
     for i in range(options.layers):
         with g.block(f"layer{i}", recompute=True if options.recompute else None):
-            x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True), f"layer{i}.attention")
+            x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True),
+                        f"layer{i}.attention")
             x = b.added(x, b.feed_forward(b.layer_norm(x, f"layer{i}.norm2"), f"layer{i}.mlp"), f"layer{i}.mlp")
     b.finish(b.linear(b.layer_norm(x, "norm"), options.vocab, "head", bias=False))
 
@@ -117,13 +127,15 @@ def bert(g, options):
     x = b.layer_norm(b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding")), "embedding.norm")
     for i in range(options.layers):
         with g.block(f"layer{i}", recompute=True if options.recompute else None):
-            x = b.layer_norm(b.added(x, b.attention(x, f"layer{i}.attention"), f"layer{i}.attention"), f"layer{i}.norm1")
+            x = b.layer_norm(b.added(x, b.attention(x, f"layer{i}.attention"), f"layer{i}.attention"),
+                             f"layer{i}.norm1")
             x = b.layer_norm(b.added(x, b.feed_forward(x, f"layer{i}.mlp"), f"layer{i}.mlp"), f"layer{i}.norm2")
     h = b.layer_norm(g.gelu(b.linear(x, options.hidden, "head.dense"), "tanh", name="head.gelu"), "head.norm")
     b.finish(b.linear(h, options.vocab, "head"))
 
 
-@network(**SIZES, **RECOMPUTE, kv_heads=(0, "heads of keys and values; 0: as many as --heads"), width=(0, "of the gated layers; 0: 8/3 of --hidden, a multiple of 32"))
+@network(**SIZES, **RECOMPUTE, kv_heads=(0, "heads of keys and values; 0: as many as --heads"),
+         width=(0, "of the gated layers; 0: 8/3 of --hidden, a multiple of 32"))
 def llama(g, options):
     """decoder as Llama: rotary positions, rms_norm, gated layers, grouped heads"""
     b = Builder(g, options)
@@ -133,6 +145,7 @@ def llama(g, options):
     x = b.embedding(b.tokens(), options.vocab, "embedding")
     for i in range(options.layers):
         with g.block(f"layer{i}", recompute=True if options.recompute else None):
-            x = b.added(x, b.attention(b.rms_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", True, kv_heads, False, True), f"layer{i}.attention")
+            x = b.added(x, b.attention(b.rms_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", True, kv_heads, False,
+                                       True), f"layer{i}.attention")
             x = b.added(x, b.gated(b.rms_norm(x, f"layer{i}.norm2"), width, f"layer{i}.mlp"), f"layer{i}.mlp")
     b.finish(b.linear(b.rms_norm(x, "norm"), options.vocab, "head", bias=False))

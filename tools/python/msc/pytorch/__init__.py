@@ -1,5 +1,5 @@
-"""PyTorch's front end: modules in, model.fbs or running plans out.  Imported by msc.export, msc.train_step, msc.annotate
-and msc.shard; torch.compile finds its backend "msc" once this is imported, or the package is installed."""
+"""PyTorch's front end: modules in, model.fbs or running plans out.  Imported by msc.export, msc.train_step,
+msc.annotate and msc.shard; torch.compile finds its backend "msc" once this is imported, or the package is installed."""
 
 from msc.pytorch import backend
 from msc.pytorch.export import export

@@ -1,6 +1,6 @@
 """What decides, while a module is traced, a Python condition that is a tensor: checks that raise are passed, what is
-drawn is compared with a chance of 0 or 1, what depends on no input is computed, and where values that are not finite are
-clamped they always are.  Everything else PyTorch refuses."""
+drawn is compared with a chance of 0 or 1, what depends on no input is computed, and where values that are not finite
+are clamped they always are.  Everything else PyTorch refuses."""
 
 import ast
 import contextlib

@@ -1,5 +1,5 @@
-"""A functional FX graph in; ops of a msc.Graph out, whose random numbers are inputs: PyTorch draws them before each call,
-from its own generator, so that they are those of PyTorch in the order of the graph."""
+"""A functional FX graph in; ops of a msc.Graph out, whose random numbers are inputs: PyTorch draws them before each
+call, from its own generator, so that they are those of PyTorch in the order of the graph."""
 
 import torch
 

@@ -7,7 +7,8 @@ import gc
 
 @contextlib.contextmanager
 def uncollected():
-    """Within it, or a function that it decorates, there are no automatic collections; what is new then counts as old."""
+    """Within it, or a function that it decorates, there are no automatic collections; what is new then counts as
+    old."""
     if not gc.isenabled():
         yield
         return

@@ -1,5 +1,5 @@
-"""Sizes that torch.export leaves open: what users say of them in, dimensions for torch.export and numbers at given sizes
-out."""
+"""Sizes that torch.export leaves open: what users say of them in, dimensions for torch.export and numbers at given
+sizes out."""
 
 import contextlib
 from math import prod
@@ -57,7 +57,8 @@ def dimensions(said, given):
         of = dict(zip([n for n, _, _ in given], said))
     unknown = [n for n in of if n not in [name for name, _, _ in given]]
     if unknown:
-        raise Error(f"dynamic_shapes: there is no input {unknown[0]}; the inputs are {', '.join(n for n, _, _ in given)}")
+        raise Error(
+            f"dynamic_shapes: there is no input {unknown[0]}; the inputs are {', '.join(n for n, _, _ in given)}")
     return tuple(one(of.get(n)) for n, _, _ in given)
 
 

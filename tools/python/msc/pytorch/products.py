@@ -81,9 +81,10 @@ def _members(c, ends, count):
 
 @row("transformers.grouped_mm_fallback.default", "_grouped_mm")
 def grouped_mm(c, x, w, ends=None, bias=None, out_dtype=None):
-    """Products of groups: the places of a dimension up to ends[0], then up to ends[1] and so on.  Rows of x [s, k] times
-    their group's w [k, n]; a group's x [m, k] times its columns of w [k, s]; x [m, s] times w [s, n] over a group's
-    places; or group by group.  Zeros behind the last end.  Products are made of all places, and the right ones taken."""
+    """Products of groups: the places of a dimension up to ends[0], then up to ends[1] and so on.  Rows of x [s, k]
+    times their group's w [k, n]; a group's x [m, k] times its columns of w [k, s]; x [m, s] times w [s, n] over a
+    group's places; or group by group.  Zeros behind the last end.  Products are made of all places, and the right ones
+    taken."""
     if bias is not None:
         c.refuse("a bias")
     x, w = c.t(x), c.t(w)

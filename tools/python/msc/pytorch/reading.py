@@ -5,8 +5,8 @@ import torch
 
 
 class Reading:
-    """shape: what the plan's input has, the dimensions from the outermost in memory to the innermost, and each as long as
-    the memory around a slice is."""
+    """shape: what the plan's input has, the dimensions from the outermost in memory to the innermost, and each as long
+    as the memory around a slice is."""
 
     def __init__(self, tensor):
         self._size, self._stride = tuple(tensor.shape), tensor.stride()

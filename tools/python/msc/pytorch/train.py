@@ -114,7 +114,8 @@ class TrainStep:
                 raise Error(f"buckets: input {name} has no dimension {dim}")
             room = min((s for s in sizes if s >= t.shape[dim]), default=None)
             if room is None:
-                raise Error(f"input {name} is {t.shape[dim]} long in dimension {dim}; its largest bucket is {max(sizes)}")
+                raise Error(
+                    f"input {name} is {t.shape[dim]} long in dimension {dim}; its largest bucket is {max(sizes)}")
             behind = t.dim() - 1 - dim % t.dim()
             longer[id(t)] = torch.nn.functional.pad(t, [0, 0] * behind + [0, room - t.shape[dim]], value=value)
         return tuple(longer.get(id(v), v) for v in inputs), {n: longer.get(id(v), v) for n, v in named.items()}

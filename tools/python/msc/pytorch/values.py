@@ -74,7 +74,8 @@ class _Steps(_State):
         found = {float(self._optimizer.state[p].get("step", 0)) for p in self._parameters}
         if len(found) > 1:
             warnings.warn(
-                f"the optimizer has made {int(min(found))} steps with some parameters and {int(max(found))} with others;"
+                f"the optimizer has made {int(min(found))} steps with some parameters and {int(max(found))} with "
+                f"others;"
                 f" msc counts them together, and corrects the moments of all as after {int(max(found))}",
                 stacklevel=6,
             )
