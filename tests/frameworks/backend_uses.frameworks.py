@@ -99,6 +99,21 @@ def views_of_inputs(called, _):
     return [plain, *called(plain), trained, *called(trained)]
 
 
+@use(lambda: lambda x: (*(x > 0).max(1), *(x > 0).min(0)))
+def extreme_booleans(called, _):
+    return called(torch.tensor([[-1.0, 2.0, 3.0], [-1.0, -1.0, -2.0], [1.0, 1.0, 4.0]]))
+
+
+@use(lambda: lambda x, dim: (*x.cummax(dim), *x.cummin(dim)))
+def running_extremes(called, _):
+    x = torch.tensor([[3.0, 1.0, 3.0, 7.0, 7.0, 2.0, 9.0], [0.0, -1.0, torch.nan, 5.0, -2.0, -2.0, 1.0]])
+    trained = torch.randn(3, 5, 2, requires_grad=True)
+    results = called(trained, 1)
+    (results[0].sin() + results[2].cos()).sum().backward()
+    with torch.no_grad():
+        return [*called(x, 1), *called(x, 0), *called((x.nan_to_num() * 2).int(), -1), *results, trained.grad]
+
+
 def several_views(x):
     y = x * 2
     return y, y.view(-1), y.t(), y, y[1].expand(5, 4), (x + 1).view(torch.int32)

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from msc.pytorch.aten import positive, row, shape_of
+from msc.pytorch.aten import FLOATS, positive, row, shape_of
 from msc.pytorch.elementwise import truth
 
 
@@ -88,10 +88,9 @@ def _with_place(op, *names):
         if not shape_of(x):
             return [x, lambda: c.t(0, "i64")]
         dim %= len(x.shape)
-        if x.dtype == "i1":
-            c.refuse("of booleans")
+        x = c.t(x, "i32") if x.dtype == "i1" else x
         index = getattr(c.g, op)(x, axis=dim, keep_dims=True, dtype="i64")
-        value = c.g.take_along(x, index, axis=dim)
+        value = c.t(c.g.take_along(x, index, axis=dim))
         return [c.reshape(value, c.shape), lambda: c.reshape(index, c.shape)]
 
     row(*names)(both)
@@ -195,6 +194,33 @@ def _along(op, *names):
     row(*names)(along)
 
 
+def _running(predicate, name):
+    """A row for the largest or smallest element so far and its place, the last of equal ones; no number wins.  Spans
+    that end at each element are joined with those before them, and are twice as long after each step."""
+
+    def running(c, x, dim):
+        x = c.own(x)
+        if not shape_of(x):
+            return [x, lambda: c.t(0, "i64")]
+        dim %= len(x.shape)
+        n, step, value, place = x.shape[dim], 1, x, c.positions(x.shape, dim)
+        while step < n:
+            spans = (0, step), (0, n - step), (step, n)
+            first, before, own = (c.cut(value, dim, *span) for span in spans)
+            first_place, before_place, own_place = (c.cut(place, dim, *span) for span in spans)
+            wins = c.compare(own, before, predicate)
+            if x.dtype in FLOATS:
+                wins = c.g.logical_or(wins, c.compare(own, own, "ne"))
+            value = c.join([first, c.where(wins, own, before, x.dtype)], dim)
+            place = c.join([first_place, c.where(wins, own_place, before_place, "i64")], dim)
+            step *= 2
+        return [value, place]
+
+    row(name)(running)
+
+
+_running("ge", "cummax")
+_running("le", "cummin")
 _along("cumsum", "cumsum")
 _along("cumprod", "cumprod")
 
