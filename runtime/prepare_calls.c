@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "runtime/kernels/windows.h"
-#include "runtime/sanitizer_copies.h"
 
 /* A call predicted to be shorter runs on one thread: waking threads costs more than it saves. Counted are bytes at 8
  * per ns and arithmetic at 16 per ns. */
@@ -287,7 +286,7 @@ static void set_chain(const mscrt_context *c, plan_section section, uint32_t fir
   while (end < num && plan_call_goes_on(plan_section_calls(section, end))) end++;
   for (uint32_t i = first; i < end; i++) ns += count_call_ns(plan_section_calls(section, i));
   bool pays = c->threads > 1 && (uint32_t)c->threads <= r->strips && ns >= ALONE_NS;
-  if (c->device->runs_strips && !MSC_SANITIZED && (pays || c->strips_apart)) r->chained = end - first;
+  if (c->device->runs_strips && (pays || c->strips_apart)) r->chained = end - first;
 }
 
 /* ---- sections ---- */

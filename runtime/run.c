@@ -220,17 +220,25 @@ typedef struct {
 } chain_job;
 
 /* Runs rows [from, to) of a product whose b lies, tile by tile. */
-static void run_product_rows(const chain_job *j, const mscrt_record *r, int64_t from, int64_t to, int worker) {
+static void run_product_rows(mscrt_context *c, const mscrt_record *r, void *const *buffers, int64_t from, int64_t to,
+                             int worker) {
   const mscrt_matmul *m = r->matmul;
-  matmul_job job = {.c = j->c, .r = r, .buffers = r->buffers};
+  matmul_job job = {.c = c, .r = r, .buffers = buffers};
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
     tile_place t = {
         .row = from, .rows = to - from, .column = column, .columns = mscrt_smaller(m->n - column, m->tile_n)};
-    run_product(&job, &j->c->worker[worker], &t, (const char *)r->buffers[0] + (size_t)(from * m->k) * bytes,
-                columns_of_b(&job, 0, column), (char *)r->buffers[2] + (size_t)(from * m->n + column) * bytes,
-                m->bias ? (const char *)r->buffers[3] + (size_t)column * bytes : NULL);
+    run_product(&job, &c->worker[worker], &t, (const char *)buffers[0] + (size_t)(from * m->k) * bytes,
+                columns_of_b(&job, 0, column), (char *)buffers[2] + (size_t)(from * m->n + column) * bytes,
+                m->bias ? (const char *)buffers[3] + (size_t)column * bytes : NULL);
   }
+}
+
+/* Runs strips [from, to) of one call, of so many. */
+static void run_strips_of_call(mscrt_context *c, const mscrt_record *r, void *const *buffers, int64_t strips,
+                               int64_t from, int64_t to, int worker) {
+  if (r->matmul) run_product_rows(c, r, buffers, r->matmul->m / strips * from, r->matmul->m / strips * to, worker);
+  else r->kernel(buffers, r->extent / strips * from, r->extent / strips * to, r->dims, r->scalars);
 }
 
 /* Runs a part of the strips through all calls of the chain. */
@@ -240,10 +248,25 @@ static void run_strips(void *arg, int64_t part, int worker) {
   for (uint32_t i = 0; i < j->first->chained; i++) {
     const mscrt_record *r = &j->first[i];
     if (part == 0 && j->ns) j->ns[i] = mscrt_now_ns();
-    if (r->matmul) run_product_rows(j, r, r->matmul->m / strips * from, r->matmul->m / strips * to, worker);
-    else r->kernel(r->buffers, r->extent / strips * from, r->extent / strips * to, r->dims, r->scalars);
+    run_strips_of_call(j->c, r, r->buffers, strips, from, to, worker);
   }
   if (part == 0 && j->ns) j->ns[j->first->chained] = mscrt_now_ns();
+}
+
+/* Runs the strips one after the other, the last one first, each call of each on copies of its buffers. */
+static mscrt_status *run_guarded_chain(mscrt_context *c, const mscrt_record *first, int64_t *ns, int64_t step) {
+  int64_t strips = first->strips;
+  for (int64_t strip = strips; strip-- > 0;) {
+    for (uint32_t i = 0; i < first->chained; i++) {
+      mscrt_guard *guard;
+      if (ns) ns[i] = mscrt_now_ns();
+      MSCRT_CHECK(mscrt_guard_open(&first[i], first[i].buffers, NULL, &guard));
+      run_strips_of_call(c, &first[i], mscrt_guard_buffers(guard), strips, strip, strip + 1, 0);
+      MSCRT_CHECK(mscrt_guard_close(guard, c, step));
+    }
+  }
+  if (ns) ns[first->chained] = mscrt_now_ns();
+  return NULL;
 }
 
 static void run_chain(mscrt_context *c, const mscrt_record *first) {
@@ -392,7 +415,8 @@ static mscrt_status *run_chained_calls(mscrt_context *c, mscrt_turn *t) {
     MSCRT_CHECK(wait_for_transfers(c, t, t->record->moved));
     MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   }
-  run_chain(c, first);
+  if (MSC_SANITIZED) MSCRT_CHECK(run_guarded_chain(c, first, c->timeline ? c->chain_ns : NULL, t->step));
+  else run_chain(c, first);
   for (uint32_t i = 0; c->timeline && i < first->chained; i++) {
     t->record = &first[i];
     mscrt_timeline_put_past(c->timeline, MSCRT_EVENT_COMPUTE, t, c->chain_ns[i], c->chain_ns[i + 1]);

@@ -543,7 +543,7 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
                           .ranks = p->ranks,
                           .address = p->address,
                           .timeout_ms = timeout_ms,
-                          .silence_ms = timeout_ms < 1000 ? 4000 : 600,
+                          .silence_ms = timeout_ms < 20000 ? 20000 : 2000,
                           .arena_bytes = ARENA,
                           .host_number = host_of(p->rank)};
   mscrt_status *s = mscrt_partitions_new(p->ranks, &parts);
@@ -578,7 +578,7 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
 
 static int killed(const place *p) { return train(p, 50, 20000, 2, "kill"); }
 static int killed_large(const place *p) { return train(p, 100000, 20000, 0, "kill"); }
-static int stopped(const place *p) { return train(p, 50, 500, 1, "stop"); }
+static int stopped(const place *p) { return train(p, 50, 2000, 1, "stop"); }
 static int silent(const place *p) { return train(p, 50, 20000, 1, "stop"); }
 static int silent_leader(const place *p) { return train(p, 100000, 20000, 0, "stop"); }
 static int left(const place *p) { return train(p, 50, 20000, 3, "leave"); }
@@ -619,7 +619,7 @@ static void others_name_the_killed(void **state) {
 
 static void others_name_the_stopped(void **state) {
   (void)state;
-  expect_others(stopped, 1, "rank 1 is missing (at step 19), waited 500 ms", true);
+  expect_others(stopped, 1, "rank 1 is missing (at step 19), waited 2000 ms", true);
 }
 
 /* Without waiting for the end of its time limit, since no beats come. */
@@ -653,13 +653,13 @@ static int open_only(const place *p, int rank, int ranks, uint64_t hash, int tim
 }
 
 static int other_plan(const place *p) { return open_only(p, p->rank, 3, p->rank == 2 ? 7 : 1, 10000); }
-static int nobody_there(const place *p) { return open_only(p, p->rank, 4, 1, 300); }
+static int nobody_there(const place *p) { return open_only(p, p->rank, 4, 1, 1000); }
 static int at_a_network_address(const place *p) {
   place there = *p;
   snprintf(there.address, sizeof there.address, "127.0.0.1:29500");
   return open_only(&there, p->rank, 2, 1, 500);
 }
-static int twice(const place *p) { return open_only(p, p->rank == 2 ? 1 : p->rank, 3, 1, 500); }
+static int twice(const place *p) { return open_only(p, p->rank == 2 ? 1 : p->rank, 3, 1, 2000); }
 
 static void strangers_are_refused(void **state) {
   (void)state;
