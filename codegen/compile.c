@@ -338,6 +338,17 @@ static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
               first->name ? first->name : "", more);
 }
 
+/* Refuses ops that passes make, whose attributes only they know to set. */
+static bool check_ops_of_model(const msc_module *m) {
+  bool ok = true;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op; op = op->next)
+      if (msc_info(op)->flags & (MSC_LOCAL | MSC_INTERNAL) && !msc_is_constant_op(op))
+        ok = msc_op_error(op, MSC_E_ROW, "%s: it has no place in a model: passes of the compiler make it",
+                          msc_kind_name(op->kind));
+  return ok;
+}
+
 /* Warns about what a model leaves out, which may be a mistake. */
 static void warn_of_missing(msc_context *ctx, const msc_module *m) {
   const msc_func *f = msc_find_func(m, "forward");
@@ -396,7 +407,7 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   uint64_t begin = msc_clock_ns();
   msc_module *m = msc_read_model(ctx, model);
   msc_end_phase(options, "model read", begin);
-  if (!m) return false;
+  if (!m || !check_ops_of_model(m)) return false;
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));
   options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;
   options->model_hash = XXH3_64bits(model->data, model->bytes);

@@ -236,13 +236,6 @@ static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
   return iota(b, dtype, 1, &n, 0);
 }
 
-/* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part in the
- * slope. */
-static inline msc_value *soft_plus(msc_builder *b, msc_value *x) {
-  msc_value *m = msc_compute(b, "max(a, 0)", x), *above = msc_compute(b, "exp(a - b)", x, m);
-  return msc_compute(b, "a + log(exp(-a) + b)", m, above);
-}
-
 /* The element type that sums and statistics are computed in. */
 static inline msc_dtype widen_dtype(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 ? MSC_F32 : d; }
 

@@ -21,10 +21,10 @@ bool expand_leaky_relu(msc_builder *b, const msc_op *op, msc_value *const *in, m
   return give_result(positive_or(b, in[0], scale_by(b, in[0], msc_op_float(op, "slope"))), out_result);
 }
 
-/* alpha (exp(x) - 1) where x <= 0; exp sees no positive x, which would overflow in the branch not taken */
+/* alpha (exp(x) - 1) where x <= 0; expm1 sees no positive x, which would overflow in the branch not taken */
 bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *zero = number(b, x, 0), *low = choose(b, is_positive(b, x), zero, x);
-  return give_result(positive_or(b, x, scale_by(b, msc_compute(b, "exp(a) + -1", low), msc_op_float(op, "alpha"))),
+  return give_result(positive_or(b, x, scale_by(b, msc_compute(b, "expm1(a)", low), msc_op_float(op, "alpha"))),
                      out_result);
 }
 
@@ -36,6 +36,11 @@ bool expand_prelu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   for (int d = 0; d < rank; d++) at[d] = d == 1 ? in[1]->type->dim[0] : 1;
   msc_value *slope = in[1]->type->dim[0] == 1 ? reshape(b, in[1], 0, at) : reshape(b, in[1], rank, at);
   return give_result(positive_or(b, in[0], times(b, in[0], slope)), out_result);
+}
+
+/* log(1 + exp(x)): nothing overflows, and what is far below zero keeps its accuracy. */
+static msc_value *soft_plus(msc_builder *b, msc_value *x) {
+  return msc_compute(b, "max(a, 0) + log1p(exp(-abs(a)))", x);
 }
 
 bool expand_softplus(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -165,12 +170,34 @@ bool expand_floor_div(msc_builder *b, const msc_op *op, msc_value *const *in, ms
   return give_result(choose(b, more, msc_compute(b, "a - 1", q), q), out_result);
 }
 
+/* x - q y, of f64, of which q is the quotient without its fraction.  The product is computed exactly, as two numbers
+ * (Dekker 1971): the quotient may have been rounded to the whole number above it. */
+static msc_value *rest_of(msc_builder *b, msc_value *x, msc_value *q, msc_value *y) {
+  msc_value *product = times(b, q, y), *upper_q = msc_compute(b, "a * 134217729 - (a * 134217729 - a)", q),
+            *upper_y = msc_compute(b, "a * 134217729 - (a * 134217729 - a)", y);
+  msc_value *lower_q = minus(b, q, upper_q), *lower_y = minus(b, y, upper_y);
+  msc_value *error = msc_compute(b, "a * b - c", upper_q, upper_y, product);
+  error = msc_compute(b, "a + b * c", error, upper_q, lower_y);
+  error = msc_compute(b, "a + b * c", error, lower_q, upper_y);
+  error = msc_compute(b, "a + b * c", error, lower_q, lower_y);
+  return msc_compute(b, "(a - b) - c", x, product, error);
+}
+
+/* The remainder of x by y where y is infinite, which leaves a finite x as it is; else `rest`. */
+static msc_value *rest_unless_infinite(msc_builder *b, msc_value *x, msc_value *y, msc_value *rest) {
+  msc_value *infinite = compare(b, "eq", msc_compute(b, "abs(a)", y), number(b, y, INFINITY));
+  return choose(b, infinite, msc_compute(b, "a + (a - a)", x), rest);
+}
+
 bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;
   msc_value *x = cast(b, in[0], quotient_dtype(in[0])), *y = cast(b, in[1], quotient_dtype(in[0])), *q = over(b, x, y);
-  if (msc_is_float(dtype)) q = msc_compute(b, "trunc(a)", q);
-  return give_result(cast(b, msc_compute(b, "a - b * c", x, q, y), dtype), out_result);
+  if (!msc_is_float(dtype)) return give_result(msc_compute(b, "a - b * c", x, q, y), out_result);
+  q = msc_compute(b, "trunc(a)", q);
+  msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
+  if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + sign(b) * abs(c), a)", rest, x, y);
+  return give_result(cast(b, rest_unless_infinite(b, x, y, rest), dtype), out_result);
 }
 
 /* a - floor(a / b) b: has b's sign.  Integers divide toward zero, so a remainder of the other sign is one b short. */
@@ -178,7 +205,15 @@ bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;
   msc_value *x = cast(b, in[0], quotient_dtype(in[0])), *y = cast(b, in[1], quotient_dtype(in[0])), *q = over(b, x, y);
-  if (msc_is_float(dtype)) return give_result(cast(b, msc_compute(b, "a - floor(b) * c", x, q, y), dtype), out_result);
-  msc_value *rest = msc_compute(b, "a - b * c", x, q, y), *more = is_one_more(b, rest, y);
-  return give_result(choose(b, more, plus(b, rest, y), rest), out_result);
+  if (!msc_is_float(dtype)) {
+    msc_value *rest = msc_compute(b, "a - b * c", x, q, y), *more = is_one_more(b, rest, y);
+    return give_result(choose(b, more, plus(b, rest, y), rest), out_result);
+  }
+  q = msc_compute(b, "floor(a)", q);
+  msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
+  if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + b, a)", rest, y);
+  msc_value *far = rest_unless_infinite(b, x, y, rest);
+  msc_value *infinite = compare(b, "eq", msc_compute(b, "abs(a)", y), number(b, y, INFINITY));
+  msc_value *other_sign = msc_compute(b, "min(a, b)", infinite, compare(b, "lt", times(b, x, y), number(b, x, 0)));
+  return give_result(cast(b, choose(b, other_sign, y, far), dtype), out_result);
 }

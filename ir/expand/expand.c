@@ -280,8 +280,8 @@ bool expand_squared_error(msc_builder *b, const msc_op *op, msc_value *const *in
   return give_loss(b, op, times(b, error, error), out_result);
 }
 
-/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z */
+/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z; what is large of both cancels first */
 bool expand_sigmoid_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *product = times(b, in[0], in[1]);
-  return give_loss(b, op, minus(b, soft_plus(b, in[0]), product), out_result);
+  msc_value *loss = msc_compute(b, "(max(a, 0) - a * b) + log1p(exp(-abs(a)))", in[0], in[1]);
+  return give_loss(b, op, loss, out_result);
 }

@@ -152,6 +152,26 @@ os.unlink("large.fbs")
 
 os.unlink("merged.mlir")
 
+# Ops that passes make are refused in a model.
+write(
+    "made.mlir", """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<2x3xf32>):
+    %0 = "msc.fused"(%x) ({
+    ^bb0(%1: tensor<2x3xf32>):
+      %2 = "msc.tanh"(%1) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      "msc.yield"(%2) : (tensor<2x3xf32>) -> ()
+    }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %3 = "msc.stage_recv"() {message = 8 : i64, stage = 0 : i64, type = tensor<2x3xf32>} : () -> tensor<2x3xf32>
+    "msc.return"(%0, %3) : (tensor<2x3xf32>, tensor<2x3xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}], results = ["y", "z"], sym_name = "forward"} : () -> ()
+}
+""")
+said = expect("compile made.mlir -o made.bin", 1, None, "").stderr.decode()
+os.unlink("made.mlir")
+expect.check(f"made by passes: {said}", all(
+    f"error: {op}: it has no place in a model: passes of the compiler make it" in said for op in ("fused", "stage_recv")))
+
 # What a model allows its ops binds the plan.
 def with_budget(name, text):
     write(
