@@ -22,6 +22,7 @@ typedef struct lt_product_struct *lt_product;
 typedef struct lt_layout_struct *lt_layout;
 typedef struct lt_preference_struct *lt_preference;
 typedef struct ncclComm *nccl_comm;
+typedef struct { uint8_t byte[16]; } cu_uuid;
 typedef struct ncclWindow_vidmem *nccl_window;
 
 /* Values of their enumerations: X(name, value) */
@@ -122,7 +123,7 @@ typedef struct {
 #define NCCL_UNDEFINED_INT INT32_MIN
 #define NCCL_LEAST       21801 /* 2.18.1 */
 #define NCCL_REGISTERS   21901
-#define NCCL_HAS_WINDOWS 22703
+#define NCCL_HAS_WINDOWS 22807 /* before, symmetric kernels in groups gave wrong numbers */
 #define NCCL_CONFIG                                                                                                   \
   {                                                                                                                   \
     sizeof(nccl_config), 0xcafebeef, NCCL_LEAST, 0, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NCCL_UNDEFINED_INT, NULL, \
@@ -140,6 +141,7 @@ typedef struct {
   X(cuDeviceGet, (cu_device * out_device, int ordinal))                                                            \
   X(cuDeviceGetName, (char *name, int room, cu_device d))                                                          \
   X(cuDeviceGetAttribute, (int *out_value, unsigned attribute, cu_device d))                                       \
+  S(cuDeviceGetUuid_v2, (cu_uuid * out_uuid, cu_device d))                                                         \
   X(cuDeviceTotalMem_v2, (size_t * out_bytes, cu_device d))                                                        \
   X(cuDevicePrimaryCtxRetain, (cu_context * out_context, cu_device d))                                             \
   X(cuDevicePrimaryCtxRelease_v2, (cu_device d))                                                                   \

@@ -142,15 +142,41 @@ static mscrt_status *make_moves(mscrt_context *c, bool linked) {
   return NULL;
 }
 
+/* Counts the GPUs that the ranks have, of all hosts: several ranks may share one. All ranks must call this. */
+static mscrt_status *count_gpus(mscrt_context *c, int *out_num) {
+  mscrt_cuda *g = mscrt_cuda_of(c);
+  uint64_t *name, half[2];
+  cu_uuid uuid;
+  int num = 0;
+  MSCRT_CUDA(&g->cu, cuDeviceGetUuid_v2, &uuid, g->device);
+  memcpy(half, &uuid, sizeof half);
+  MSCRT_CHECK(mscrt_new_array(&name, c->o.ranks));
+  mscrt_status *s = NULL;
+  for (int r = 0; r < c->o.ranks && !s; r++) {
+    uint64_t own = r == c->o.rank ? half[0] * UINT64_C(0x9e3779b97f4a7c15) + half[1] : 0;
+    s = c->transport->max(c->comm, own, &name[r], &(mscrt_site){.name = "GPUs of ranks"});
+  }
+  for (int r = 0; r < c->o.ranks; r++) {
+    bool known = false;
+    for (int before = 0; before < r; before++) known |= name[before] == name[r];
+    num += !known;
+  }
+  free(name);
+  *out_num = num;
+  return s;
+}
+
 /* Connects ranks by NCCL if every rank has a GPU of its own, else through the host; or as the caller says. */
 static mscrt_status *connect_ranks(mscrt_context *c) {
   const char *comm = c->o.comm;
-  bool enough = mscrt_cuda_of(c)->num_devices >= c->o.ranks,
-       linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
-  if (linked && !enough)
+  bool may = c->o.ranks > 1 && (!comm || !strcmp(comm, "nccl"));
+  int num = 0;
+  if (may) MSCRT_CHECK(count_gpus(c, &num));
+  bool linked = may && (comm || num == c->o.ranks);
+  if (linked && num < c->o.ranks)
     return mscrt_fail(MSCRT_ENVIRONMENT,
                       "NCCL connects ranks that have a GPU each: %d ranks, %d GPU%s; run with --comm local", c->o.ranks,
-                      mscrt_cuda_of(c)->num_devices, mscrt_cuda_of(c)->num_devices == 1 ? "" : "s");
+                      num, num == 1 ? "" : "s");
   MSCRT_CHECK(make_moves(c, linked));
   return linked ? mscrt_links_open(c) : NULL;
 }

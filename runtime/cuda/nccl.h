@@ -33,8 +33,9 @@ struct mscrt_links {
   cu_address numbers; /* the numbers 0, 1, 2, ... that it copies */
   uint32_t *begun;
   bool aborted;
-  void **registered;    /* NCCL's handles of the rank's memory, by communicator, those of channels last; NULL: none */
-  bool symmetric, told; /* symmetric: handles of comm are windows; told: that registering failed */
+  nccl_window *window; /* NCCL's names of the rank's memory, by communicator; NULL: it is no window of it */
+  void **registered;   /* the same where it is not symmetric; those of channels last */
+  bool told;           /* that registering failed */
 };
 
 /* ---- cuda/progress.c ---- */

@@ -21,11 +21,11 @@ bool mscrt_links_allocate(mscrt_context *c, uint64_t bytes) {
 
 static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29); }
 
-/* A number for the memory, which NCCL can register or not, and for where others read and write it: a rank of an
+/* A number for the memory and for where others read and write it: a rank of an
  * all_gather has its part, and one of a reduce_scatter its result, at an offset of its own. */
-static uint64_t describe_places(const mscrt_context *c, bool can) {
+static uint64_t describe_places(const mscrt_context *c) {
   const mscrt_cuda *g = mscrt_cuda_of(c);
-  uint64_t h = mix(mix(mix(can, g->memory_bytes), c->stage), g->links->staging - g->memory);
+  uint64_t h = mix(mix(mix(1, g->memory_bytes), c->stage), g->links->staging - g->memory);
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
     const mscrt_collective *k = &c->plan->collective[i];
     const mscrt_moves *m = &g->moves[i];
@@ -76,38 +76,45 @@ static mscrt_status *register_window(mscrt_context *c, nccl_comm comm, nccl_wind
   mscrt_cuda *g = mscrt_cuda_of(c);
   nccl_result r = g->links->nccl.ncclCommWindowRegister(comm, (void *)(uintptr_t)g->memory, g->memory_bytes, out_window,
                                                         MSCRT_NCCL_WIN_COLL_SYMMETRIC);
-  return mscrt_links_check(c, comm, r, "registering memory");
+  return mscrt_links_check(c, comm, r, "registering memory (with NCCL_WIN_ENABLE=0 exchanges do without)");
 }
 
 mscrt_status *mscrt_links_register(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_links *l = g->links;
-  bool can = g->free_memory != NULL;
+  bool can = g->free_memory != NULL, alike, symmetric;
   if (!l->nccl.ncclCommRegister) return NULL;
-  MSCRT_CHECK(agree_on(c, describe_places(c, can), &l->symmetric));
-  if (!can) return NULL;
-  l->symmetric = l->symmetric && l->nccl.ncclCommWindowRegister;
+  MSCRT_CHECK(agree_on(c, can, &alike)); /* NCCL wants all ranks to register, or none */
+  if (!can || !alike) return NULL;
+  MSCRT_CHECK(agree_on(c, describe_places(c), &symmetric));
+  MSCRT_CHECK(mscrt_new_array(&l->window, l->num_comms));
   MSCRT_CHECK(mscrt_new_array(&l->registered, l->num_comms + l->num_channels));
   for (uint32_t i = 0; i < l->num_comms; i++) {
     if (!l->comm[i] || !is_used(c, i)) continue;
-    if (l->symmetric) MSCRT_CHECK(register_window(c, l->comm[i], (nccl_window *)&l->registered[i]));
-    else register_alone(c, l->comm[i], &l->registered[i]);
+    if (symmetric && l->nccl.ncclCommWindowRegister) MSCRT_CHECK(register_window(c, l->comm[i], &l->window[i]));
+    /* no window: this machine has no symmetric memory, or NCCL_WIN_ENABLE is 0 */
+    if (!l->window[i]) register_alone(c, l->comm[i], &l->registered[i]);
   }
   for (uint32_t i = 0; i < l->num_channels; i++)
     if (l->channel[i].comm) register_alone(c, l->channel[i].comm, &l->registered[l->num_comms + i]);
   return NULL;
 }
 
+/* Waits for the answer to the end of a registration; a failure is that of the communicator, which ends next. */
+static void end_registration(mscrt_context *c, nccl_comm comm, nccl_result r) {
+  mscrt_status_free(mscrt_links_check(c, comm, r, "ending"));
+}
+
 void mscrt_links_unregister(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
+  const mscrt_nccl_api *nccl = &l->nccl;
   for (uint32_t i = 0; l->registered && !l->aborted && i < l->num_comms + l->num_channels; i++) {
     bool is_channel = i >= l->num_comms;
     nccl_comm comm = is_channel ? l->channel[i - l->num_comms].comm : l->comm[i];
-    if (!l->registered[i]) continue;
-    nccl_result r = l->symmetric && !is_channel ? l->nccl.ncclCommWindowDeregister(comm, l->registered[i])
-                                                : l->nccl.ncclCommDeregister(comm, l->registered[i]);
-    mscrt_status_free(mscrt_links_check(c, comm, r, "ending"));
+    if (l->registered[i]) end_registration(c, comm, nccl->ncclCommDeregister(comm, l->registered[i]));
+    if (!is_channel && l->window[i]) end_registration(c, comm, nccl->ncclCommWindowDeregister(comm, l->window[i]));
   }
   free(l->registered);
-  l->registered = NULL;
+  free(l->window);
+  l->registered = NULL, l->window = NULL;
 }

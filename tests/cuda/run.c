@@ -343,6 +343,21 @@ static void ranks_meet_through_nccl(void **state) {
   }
 }
 
+/* Each host has one GPU. */
+static void ranks_of_hosts_meet_through_nccl(void **state) {
+  char path[] = "/tmp/msc-cuda-XXXXXX", log[64];
+  job j;
+  (void)state;
+  close(mkstemp(path));
+  snprintf(log, sizeof log, "MSC_STANDIN_LOG=%s", path);
+  of_rank_1 = "MSC_STANDIN_HOST=1";
+  run_with(&j, &meeting_plan, 2, meet, WITH(log, "MSC_STANDIN_GPUS=1"));
+  of_rank_1 = NULL;
+  expect_small(&j);
+  assert_int_equal(count_calls(path, "ncclCommInitRankConfig"), 2);
+  unlink(path);
+}
+
 /* ---- reductions of types that NCCL does not have ---- */
 
 /* Each rank has a row of x; all reductions of the rows, whole and cut. */
@@ -475,7 +490,8 @@ static void memory_is_registered(void **state) {
     const char *setting;
     int pieces, ranges, windows; /* calls of two ranks */
   } runs[] = {{"MSC_STANDIN_NCCL=22809", 2, 0, 2},
-              {"MSC_STANDIN_NCCL=21903", 2, 2, 0},
+              {"NCCL_WIN_ENABLE=0", 2, 2, 2},
+              {"MSC_STANDIN_NCCL=22703", 2, 2, 0},
               {"MSC_STANDIN_NCCL=21801", 0, 0, 0},
               {"MSC_STANDIN_FAIL=ncclMemAlloc:1:1", 2, 0, 0}};
   char path[] = "/tmp/msc-cuda-XXXXXX", log[64];
@@ -491,6 +507,13 @@ static void memory_is_registered(void **state) {
     assert_int_equal(count_calls(path, "ncclCommRegister"), runs[i].ranges);
     assert_int_equal(count_calls(path, "ncclCommWindowRegister"), runs[i].windows);
   }
+  of_rank_1 = "MSC_STANDIN_FAIL=ncclMemAlloc:1:1"; /* then neither registers */
+  job one;
+  assert_int_equal(truncate(path, 0), 0);
+  run_with(&one, &meeting_plan, 2, meet, WITH(log, "MSC_STANDIN_GPUS=2"));
+  expect_small(&one);
+  assert_int_equal(count_calls(path, "ncclCommRegister") + count_calls(path, "ncclCommWindowRegister"), 0);
+  of_rank_1 = NULL;
   job refused; /* exchanges then copy */
   run_with(&refused, &meeting_plan, 2, meet,
            WITH("MSC_STANDIN_GPUS=2", "MSC_STANDIN_NCCL=21903", "MSC_STANDIN_FAIL=ncclCommRegister:1:3"));
@@ -528,6 +551,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(missing_engines_are_told),
     cmocka_unit_test(ranks_meet_through_the_host),
     cmocka_unit_test(ranks_meet_through_nccl),
+    cmocka_unit_test(ranks_of_hosts_meet_through_nccl),
     cmocka_unit_test(all_types_are_reduced),
     cmocka_unit_test(every_call_may_fail),
     cmocka_unit_test(replays_are_one_launch),

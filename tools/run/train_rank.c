@@ -397,11 +397,13 @@ static mscrt_status *train_elastic(training *t) {
 }
 
 /* Sums of NCCL's in an order of its own choice, but always the same: not by the switch between GPUs.  Its
- * own variable wins. */
+ * own variables win. */
 static void pin_order(const training *t) {
   json_t *config = json_loads(mscrt_plan_config(t->plan), 0, NULL);
-  if (json_is_true(json_object_get(json_object_get(config, "deterministic"), "value")))
+  if (json_is_true(json_object_get(json_object_get(config, "deterministic"), "value"))) {
     setenv("NCCL_ALGO", "Ring,Tree", 0);
+    setenv("NCCL_WIN_ENABLE", "0", 0); /* kernels of symmetric memory do not ask for the algorithm */
+  }
   json_decref(config);
 }
 

@@ -130,6 +130,12 @@ API unsigned cuDeviceGetName(char *name, int room, cu_device d) {
   return snprintf(name, (size_t)room, "stand-in %d", d), 0;
 }
 
+API unsigned cuDeviceGetUuid_v2(cu_uuid *out, cu_device d) {
+  unsigned failed = standin_call(__func__);
+  *out = (cu_uuid){{(uint8_t)d, (uint8_t)standin_number("MSC_STANDIN_HOST", 0)}};
+  return failed;
+}
+
 API unsigned cuDeviceGetAttribute(int *out, unsigned attribute, cu_device d) {
   long long arch = standin_number("MSC_STANDIN_ARCH", 90);
   (void)d;

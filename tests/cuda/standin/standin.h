@@ -7,6 +7,7 @@
  *   MSC_STANDIN_WARPS=W       order of threads: up, down, shuffled
  *   MSC_STANDIN_KERNELS=F     the plan's kernels as LLVM IR, which run here in place of PTX
  *   MSC_STANDIN_GPUS=N, _ARCH=N, _MEMORY=BYTES   what there is: 1, 90, 16 GiB
+ *   MSC_STANDIN_HOST=N       which host: GPUs of others have other names
  *   MSC_STANDIN_CUBIN=0       the driver takes no machine code
  *   MSC_STANDIN_DRIVER=N, _NCCL=N   versions: 13000, 22809
  *   MSC_STANDIN_ENGINES=N     of cuDNN: 4, see dnn.c
