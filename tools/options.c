@@ -67,7 +67,8 @@ static bool check_value(const cli *c, const cli_option *o, const char *text) {
   switch (o->type & ~CLI_LATER) {
     case CLI_INT:
       if (parse_int(text, &i)) return true;
-      cli_usage(c, "%s%s: '%s' is not a whole number", dashes, o->name, text);
+      cli_usage(c, "%s%s: '%s' is not a whole number%s", dashes, o->name, text,
+                errno == ERANGE ? " below 2^63, nor above -2^63" : "");
       return false;
     case CLI_NUMBER:
       if (parse_option_number(text, &d)) return true;

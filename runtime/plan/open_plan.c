@@ -42,8 +42,10 @@ static mscrt_status *check_sum(mscrt_plan *p) {
 static mscrt_status *check_structure(mscrt_plan *p) {
   flatbuf_fault fault;
   if (!flatbuf_verify(&plan_schema, p->bytes, p->size, MAX_TABLES, &fault))
-    return mscrt_fail(MSCRT_INPUT, "not a plan, or a damaged one: %s (%s%s%s, byte %u)", fault.what,
-                      fault.table ? fault.table : "", fault.field ? "." : "", fault.field ? fault.field : "", fault.at);
+    return mscrt_fail(MSCRT_INPUT,
+                      "not a plan, or a damaged one: %s (%s%s%s%sbyte %u); msc compile makes plans of models",
+                      fault.what, fault.table ? fault.table : "", fault.field ? "." : "",
+                      fault.field ? fault.field : "", fault.table ? ", " : "", fault.at);
   p->root = plan_plan_root(p->bytes);
   if (plan_plan_version(p->root) != VERSION)
     return mscrt_fail(MSCRT_UNSUPPORTED,

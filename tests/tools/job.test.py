@@ -4,6 +4,7 @@ samples, arrays of others without copies, messages with places, an interrupt tha
 import array
 import gc
 import json
+import math
 import os
 import signal
 import subprocess
@@ -310,6 +311,26 @@ threading.Thread(target=run.stdout.read, daemon=True).start()
 begin = time.monotonic()
 expect.check("an interrupt ends it", "KeyboardInterrupt" in run.stderr.read() and run.wait(30) != 0
              and time.monotonic() - begin < 30)
+
+# Numbers that make no sense are named.
+plan = msc.Plan.load("plan.bin", libraries=BUILD)
+for words, given in (("seed=-1: from 0", {"seed": -1}), (f"seed={1 << 70}: from 0", {"seed": 1 << 70}),
+                     ("timeout=-1: a number of seconds above 0", {"timeout": -1})):
+    try:
+        plan.run(**given).close()
+        said = "accepted"
+    except msc.Error as e:
+        said = str(e)
+    expect.check(f"{words}: {said}", words in said)
+with plan.run() as job:
+    name = next(iter(plan.outputs["forward"]))
+    for words, call in (("the inputs have no samples", lambda: job.predict(name, x=bytes(0))),
+                        ("optimizer.lr = nan: no finite number", lambda: job.set("optimizer.lr", math.nan))):
+        try:
+            said = repr(call())
+        except msc.Error as e:
+            said = str(e)
+        expect.check(f"{words}: {said}", words in said)
 
 # The help's example is what it says.
 import inspect  # noqa: E402

@@ -237,7 +237,8 @@ expect(f"run net1.bin {DATA} --threads 0", 2, "msc run: error: -n and --threads 
 plan = open("net1.bin", "rb").read()
 for name, data, text in (("cut.bin", plan[:-40],
                           "a damaged one"), ("flipped.bin", plan[:-9] + bytes([plan[-9] ^ 4]) + plan[-8:], "damaged"),
-                         ("empty.bin", b"", "not a plan"), ("net.mlir", MODEL.encode(), "not a plan")):
+                         ("empty.bin", b"", "not a plan"),
+                         ("net.mlir", MODEL.encode(), "; msc compile makes plans of models")):
     open(name, "wb").write(data)
     expect(
         f"run {name} {DATA}", 1, lambda got, text=text, name=name: ""
@@ -255,7 +256,7 @@ expect(
 
 # Processes: one that is killed, and the launcher told to end.
 def start(ranks):
-    command = f"run net{ranks}.bin {DATA} --steps 100000000 --json"
+    command = f"run net{ranks}.bin {DATA} --steps 10000000000 --json"  # more than there is memory to note times of
     process = subprocess.Popen([MSC, *command.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     for _ in range(200):
         line = process.stdout.readline()
@@ -304,6 +305,9 @@ for victim in (3, 0):
 expect("explain E0125", 0, "", lambda text: ""
        if "a rank was lost" in text and "signal 9" in text else "the story of a lost rank")
 process, ranks = start(2)
+process.send_signal(signal.SIGUSR1)  # asks for a flight record, of which nobody spoke
+time.sleep(0.2)
+check(process.poll() is None and len(alive(ranks)) == 2, "SIGUSR1 without --flight ends no rank")
 process.send_signal(signal.SIGTERM)
 text = end(process)
 check(process.returncode == 143 and not alive(ranks), f"ended by SIGTERM: {process.returncode} {text}")

@@ -241,7 +241,7 @@ static int run_run(cli *c) {
   if (!code) code = count_servers(&t);
   if (!code) code = prepare_elastic(&t);
   if (!code) code = share_measured(&t);
-  if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
+  if (!code && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
   int first = t.joins ? t.job.rank : 0, num = t.joins ? 1 : t.ranks;
   if (!code && !t.idle && (code = run_ranks(&t)) && t.trace) trace_drop_parts(t.trace, first, num);
   if (!code && t.trace) code = trace_join(c, t.trace, first, num);

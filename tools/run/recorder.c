@@ -13,6 +13,7 @@ static void set_of_signal(sigset_t *out) {
 
 bool recorder_prepare(cli *c, const char *folder) {
   sigset_t set;
+  if (!folder) return signal(SIGUSR1, SIG_IGN), true;
   set_of_signal(&set);
   sigprocmask(SIG_BLOCK, &set, NULL);
   return cli_make_folder(c, folder);

@@ -140,6 +140,18 @@ static mscrt_status *see_decision(training *t) {
   return s;
 }
 
+/* Notes what a step took. */
+static mscrt_status *note_time(training *t, double ms) {
+  if (t->done == t->ms_room) {
+    int64_t room = t->ms_room ? 2 * t->ms_room : 1024;
+    double *more = realloc(t->ms, (size_t)room * sizeof *more);
+    if (!more) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for the times of so many steps");
+    t->ms = more, t->ms_room = room;
+  }
+  t->ms[t->done++] = ms;
+  return NULL;
+}
+
 static mscrt_status *train(training *t) {
   double epoch_loss = 0;
   int64_t epoch_steps = 0;
@@ -153,7 +165,8 @@ static mscrt_status *train(training *t) {
     if (!s) s = mscrt_run(t->ctx, "train", 1, &loss);
     if (s) return s;
     double ms = now_ms() - begin;
-    if (t->done <= t->steps) t->ms[t->done++] = ms;
+    s = note_time(t, ms);
+    if (s) return s;
     if (t->replaced || t->elastic) t->progress->loss[step] = (step_loss){loss, true};
     if (t->rank == 0) tell_step(t, step, loss, ms);
     s = touch_alive(t);
@@ -433,11 +446,6 @@ int run_training_rank(void *arg, int rank, const launch_line *line) {
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
   if (!t->elastic) t->pids[rank] = getpid();
-  t->ms = calloc((size_t)t->steps + 1, sizeof *t->ms);
-  if (!t->ms) {
-    launch_report(t->c, line, MSC_E_OUT_OF_MEMORY, "out of memory");
-    return CLI_ENVIRONMENT;
-  }
   if (rank == 0 || t->elastic) setvbuf(stdout, NULL, _IOLBF, 0);
   mscrt_status *s = t->elastic ? train_elastic(t) : train_rank(t);
   join_pruning(t);

@@ -70,6 +70,7 @@ typedef struct {
   char turn_address[64]; /* where ranks of this turn meet; the context reads it as long as it is open */
   bool leaves;          /* at the end of a step, as there is a newer decision about the number of ranks */
   double *ms;           /* of each step that this run did */
+  int64_t ms_room;
   int64_t done;         /* how many these are */
   bool stopped;         /* by SIGTERM, after a checkpoint */
   double save_ms;       /* time in which steps stood still for checkpoints, and ... */

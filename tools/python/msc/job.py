@@ -98,6 +98,10 @@ class Job:
                  address=None,
                  workspace=None,
                  parameters_of=None):
+        if not 0 <= seed < 1 << 64:
+            raise Error(f"seed={seed}: from 0 to 2^64 - 1")
+        if not 0 < timeout < math.inf:
+            raise Error(f"timeout={timeout}: a number of seconds above 0")
         self._workspace = workspace  # a Workspace in which the arena of the only rank lies
         self._owner, self._sharers = parameters_of, weakref.WeakSet()  # of jobs whose parameters are those of this one
         self.plan, self._library = plan, plan.library
@@ -224,6 +228,8 @@ class Job:
         given = {name: self._borrow(name, value) for name, value in inputs.items()}
         labels = [n for n, v in self.plan.inputs.items() if v.role == "label" and n not in given]
         samples, batch = self._count(given)
+        if not samples:
+            raise Error("the inputs have no samples")
         names = outputs or [
             n for n, v in known.items() if not (v.reads_labels and labels) and _has_rows(v, samples, batch)
         ]
@@ -276,7 +282,10 @@ class Job:
     def set(self, name: str, value: float) -> None:
         """Changes one of plan.scalars for the steps from the next one on."""
         self._check_open()
-        self._all(lambda rank: self._check("mscrt_set_scalar", rank, name.encode(), float(value)))
+        value = float(value)
+        if not math.isfinite(value):
+            raise Error(f"{name} = {value}: no finite number")
+        self._all(lambda rank: self._check("mscrt_set_scalar", rank, name.encode(), value))
 
     @property
     def lr(self) -> float:
