@@ -80,8 +80,15 @@ def asked(**how):
         def parameters(self):
             return []
     torch.nn.Module = Module
-    torch.compile.side_effect = lambda model, **words: calls.append(
-        ("compile", words.get("mode"))) or (lambda x, y: calls.append("step") or mock.MagicMock())
+
+    def compiled(model, **words):
+        calls.append(("compile", words.get("mode")))
+        model.forward(mock.MagicMock(), mock.MagicMock())
+        embedded = torch.nn.Embedding.return_value.return_value.__add__.return_value
+        assert embedded.to.call_args_list == [mock.call(torch.bfloat16)] * how.get("narrow", False)
+        return lambda x, y: calls.append("step") or mock.MagicMock()
+
+    torch.compile.side_effect = compiled
     torch.cuda.reset_peak_memory_stats.side_effect = lambda: calls.append("reset")
     torch.cuda.max_memory_allocated.side_effect = lambda: calls.append("memory") or 7
     torch.cuda.Event.return_value.elapsed_time.side_effect = [100.0] * 3 + [2.0, 1.0, 3.0, 1.5, 2.5]
@@ -90,7 +97,7 @@ def asked(**how):
         return calls, on_gpu.torch_step(layers=1, hidden=8, heads=2, seq=4, batch=2, vocab=16, steps=5, **how)
 
 
-for how, mode in (({}, "default"), ({"mode": "max-autotune"}, "max-autotune")):
+for how, mode in (({}, "default"), ({"mode": "max-autotune"}, "max-autotune"), ({"narrow": True}, "default")):
     calls, figures = asked(**how)
     assert calls == [("compile", mode), *["step"] * 3, "reset", *["step"] * 5, "memory"], calls
     assert figures == (2.0, 7), figures

@@ -3,9 +3,9 @@ and its bytes of GPU memory out."""
 WARM_UP = 3  # steps that compile, tune and fill caches: neither their time nor their memory counts
 
 
-def torch_step(layers, hidden, heads, seq, batch, vocab, steps, mode="default"):
+def torch_step(layers, hidden, heads, seq, batch, vocab, steps, mode="default", narrow=False):
     """The same network by torch.compile, which tunes with the mode "max-autotune"; None: torch is not there or sees
-    no GPU."""
+    no GPU.  narrow: what blocks add to is of bf16, as msc's; autocast keeps it in f32."""
     try:
         import torch
     except ImportError:
@@ -36,7 +36,8 @@ def torch_step(layers, hidden, heads, seq, batch, vocab, steps, mode="default"):
             self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, vocab, bias=False)
 
         def forward(self, x, y):
-            h = self.blocks(self.tokens(x) + self.places.weight)
+            h = self.tokens(x) + self.places.weight
+            h = self.blocks(h.to(torch.bfloat16) if narrow else h)
             return f.cross_entropy(self.head(self.norm(h)).view(-1, vocab), y.view(-1))
 
     model = Gpt().cuda()
