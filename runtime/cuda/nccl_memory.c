@@ -21,8 +21,8 @@ bool mscrt_links_allocate(mscrt_context *c, uint64_t bytes) {
 
 static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29); }
 
-/* A number for the memory and for where others read and write it: a rank of an
- * all_gather has its part, and one of a reduce_scatter its result, at an offset of its own. */
+/* A number for the memory and for where others read and write it: a rank of an all_gather has its part, and one of a
+ * reduce_scatter its result, at an offset of its own. */
 static uint64_t describe_places(const mscrt_context *c) {
   const mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t h = mix(mix(mix(1, g->memory_bytes), c->stage), g->links->staging - g->memory);
