@@ -98,10 +98,12 @@ bool expand_is_nan(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   return (void)op, give_result(compare(b, "ne", in[0], in[0]), out_result);
 }
 
+static msc_value *is_infinite(msc_builder *b, msc_value *x) {
+  return compare(b, "eq", msc_compute(b, "abs(a)", x), number(b, x, INFINITY));
+}
+
 bool expand_is_inf(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  (void)op;
-  msc_value *infinity = number(b, in[0], INFINITY);
-  return give_result(compare(b, "eq", msc_compute(b, "abs(a)", in[0]), infinity), out_result);
+  return (void)op, give_result(is_infinite(b, in[0]), out_result);
 }
 
 /* ---- inverse hyperbolic functions; far out log(x) + log 2 does not overflow ---- */
@@ -183,12 +185,6 @@ static msc_value *rest_of(msc_builder *b, msc_value *x, msc_value *q, msc_value 
   return msc_compute(b, "(a - b) - c", x, product, error);
 }
 
-/* The remainder of x by y where y is infinite, which leaves a finite x as it is; else `rest`. */
-static msc_value *rest_unless_infinite(msc_builder *b, msc_value *x, msc_value *y, msc_value *rest) {
-  msc_value *infinite = compare(b, "eq", msc_compute(b, "abs(a)", y), number(b, y, INFINITY));
-  return choose(b, infinite, msc_compute(b, "a + (a - a)", x), rest);
-}
-
 bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;
@@ -197,7 +193,8 @@ bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   q = msc_compute(b, "trunc(a)", q);
   msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
   if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + sign(b) * abs(c), a)", rest, x, y);
-  return give_result(cast(b, rest_unless_infinite(b, x, y, rest), dtype), out_result);
+  msc_value *far = msc_compute(b, "a + (a - a)", x); /* by infinity: a finite x itself */
+  return give_result(cast(b, choose(b, is_infinite(b, y), far, rest), dtype), out_result);
 }
 
 /* a - floor(a / b) b: has b's sign.  Integers divide toward zero, so a remainder of the other sign is one b short. */
@@ -212,8 +209,7 @@ bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   q = msc_compute(b, "floor(a)", q);
   msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
   if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + b, a)", rest, y);
-  msc_value *far = rest_unless_infinite(b, x, y, rest);
-  msc_value *infinite = compare(b, "eq", msc_compute(b, "abs(a)", y), number(b, y, INFINITY));
-  msc_value *other_sign = msc_compute(b, "min(a, b)", infinite, compare(b, "lt", times(b, x, y), number(b, x, 0)));
-  return give_result(cast(b, choose(b, other_sign, y, far), dtype), out_result);
+  msc_value *opposite = compare(b, "lt", times(b, x, y), number(b, x, 0)); /* by infinity: y, or a finite x itself */
+  msc_value *far = msc_compute(b, "b + (a - a)", x, choose(b, opposite, y, x));
+  return give_result(cast(b, choose(b, is_infinite(b, y), far, rest), dtype), out_result);
 }
