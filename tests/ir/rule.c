@@ -690,7 +690,7 @@ static void test_work_of_cut_letters(void **state) {
     char cut;
     int64_t parts;
     double flops, bytes;
-  } cases[] = {
+  } works[] = {
     {OP_matmul, "6x8xf32 8x4xf32", "", 0, 1, 2 * 6 * 8 * 4, 4 * (48 + 32 + 24)},
     {OP_matmul, "6x8xf32 8x4xf32", "", 'k', 2, 2 * 6 * 4 * 4, 4 * (24 + 16 + 24)},
     {OP_matmul, "6x8xf32 8x4xf32", "", 'm', 4, 2 * 2 * 8 * 4, 4 * (16 + 32 + 8)}, /* the largest part has two rows */
@@ -698,19 +698,19 @@ static void test_work_of_cut_letters(void **state) {
     {OP_conv2d, "2x4x8x8xf32 6x4x3x3xf32", "", 'n', 2, 2.0 * 6 * 36 * 4 * 9, 4 * (256 + 216 + 216)},
     {OP_add, "6x8xf32 8xf32", "", 0, 1, 0, 4 * (48 + 8 + 48)},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
     msc_value *in[4];
     msc_attr attr[4];
     msc_rule rule;
     int64_t parts[MSC_MAX_LETTERS], size[MSC_MAX_LETTERS];
-    int num = values_of(cases[i].in, in);
-    size_t attrs = attrs_of(cases[i].attrs, attr);
-    const msc_op *op = msc_build_with(&builder, cases[i].kind, (size_t)num, in, 1, attrs, attr);
+    int num = values_of(works[i].in, in);
+    size_t attrs = attrs_of(works[i].attrs, attr);
+    const msc_op *op = msc_build_with(&builder, works[i].kind, (size_t)num, in, 1, attrs, attr);
     assert_true(op && msc_rule_of(op, msc_context_arena(ctx), &rule));
-    for (int l = 0; l < rule.num_letters; l++) parts[l] = rule.letter[l].name == cases[i].cut ? cases[i].parts : 1;
+    for (int l = 0; l < rule.num_letters; l++) parts[l] = rule.letter[l].name == works[i].cut ? works[i].parts : 1;
     msc_rule_sizes(&rule, parts, size);
     msc_op_work w = msc_rule_work(op, &rule, size);
-    if (w.flops != cases[i].flops || w.bytes != cases[i].bytes)
+    if (w.flops != works[i].flops || w.bytes != works[i].bytes)
       fail_msg("case %d (%s): %g operations, %g bytes", (int)i, msc_rule_print(msc_context_arena(ctx), &rule), w.flops,
                w.bytes);
   }
