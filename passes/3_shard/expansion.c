@@ -8,14 +8,14 @@
 #include "passes/3_shard/shard.h"
 
 /* Sets the digits of all groups of the expansion from the layouts of its arguments. False after reporting. */
-static bool place_letters(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *in_layout) {
+static bool set_letters_from_arguments(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *in_layout) {
   msc_func *f = g->func;
   int64_t conflicts;
   for (size_t i = 0; i < f->body->num_args; i++) {
     f->body->args[i]->type = msc_type_with_layout(pass->ctx, f->body->args[i]->type, in_layout[i]);
-    g->given[i] = in_layout[i];
+    g->arg_layout[i] = in_layout[i];
   }
-  if (!msc_atoms_of(g->mesh, f->body->num_args, g->given, &g->atoms))
+  if (!msc_atoms_of(g->mesh, f->body->num_args, g->arg_layout, &g->atoms))
     return msc_error(pass->ctx, MSC_E_LAYOUT, f->loc,
                      "layouts cut a mesh axis at places that have no common refinement");
   shard_propagate(pass, g, false, &conflicts);
@@ -36,7 +36,7 @@ bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *cons
                       .options = pass->options,
                       .info = pass->info,
                       .scratch = msc_arena_new(pass->ctx)};
-  bool ok = shard_graph_of(&own, f, &g) && place_letters(&own, &g, in_layout);
+  bool ok = shard_graph_of(&own, f, &g) && set_letters_from_arguments(&own, &g, in_layout);
   if (ok) shard_lay_ops(&own, &g);
   msc_arena_free(own.scratch); /* there are many expansions in a function */
   return ok;
@@ -46,8 +46,9 @@ bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *cons
 
 static double bytes_of(const msc_value *v) { return (double)msc_local_bytes(v->type); }
 
-/* The time of the changes of layout that an op's operands need. */
-static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layout *const *want) {
+/* The time to bring the op's operands into the layouts `want`; each value counts once per layout. SHARD_IMPOSSIBLE: one
+ * of them cannot be brought there. */
+static int64_t layout_changes_ns(shard_prices *prices, const msc_op *op, const msc_layout *const *want) {
   int64_t ns = 0;
   for (size_t i = 0; want && i < op->num_in; i++) {
     const msc_type *t = op->in[i].value->type;
@@ -63,7 +64,7 @@ static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layo
 /* The expansion of one op, shared by all ops that equal it. */
 typedef struct expansion {
   const msc_op *like;
-  msc_func *f;              /* NULL: it stands for nothing */
+  msc_func *f;              /* NULL: the op has no expansion, or no rules apply to it */
   shard_graph g;            /* without digits */
   msc_copies in_layouts[2]; /* for which costs were worked out, without work and with it */
   int64_t *ns[2];           /* these costs */
@@ -121,7 +122,7 @@ static msc_op_work products_work(const shard_graph *g) {
   for (size_t i = 0; i < g->num_ops; i++) {
     const shard_op *o = &g->op[i];
     if (o->group < 0 || msc_info(o->op)->cost != MSC_COST_FLOPS) continue;
-    msc_assignment a = shard_assignment(g, o, &g->group[o->group].digits);
+    msc_assignment a = shard_assignment(o, &g->group[o->group].digits);
     int64_t parts[MSC_MAX_LETTERS], size[MSC_MAX_LETTERS];
     for (int l = 0; l < o->rule.num_letters; l++) parts[l] = shard_parts(&g->atoms, a.num[l], a.atom[l]);
     msc_rule_sizes(&o->rule, parts, size);
@@ -140,9 +141,9 @@ static int64_t work_ns(const msc_cost *cost, const shard_graph *g) {
   return msc_cost_product(cost, b->args[0]->type->dtype, w.flops, w.bytes);
 }
 
-/* Makes a graph of the expansion for these layouts of its arguments. Parts of chosen sizes become part of the rules, so
- * rules are read again where an argument has such parts; else the graph without digits is copied. */
-static bool graph_for(expansion *e, msc_pass_ctx *pass, const msc_layout *const *in_layout, shard_graph *out_g) {
+/* Makes a graph of the expansion for arguments in these layouts. Where an argument has parts of chosen sizes the rules
+ * are read anew, because such sizes are written into the rules; else e->g is copied. */
+static bool make_graph(expansion *e, msc_pass_ctx *pass, const msc_layout *const *in_layout, shard_graph *out_g) {
   bool splits = false;
   for (size_t i = 0; i < e->f->body->num_args; i++)
     for (int d = 0; d < in_layout[i]->rank; d++) splits |= in_layout[i]->split[d] != NULL;
@@ -160,10 +161,10 @@ static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout 
   msc_pass_ctx pass = {.ctx = x->ctx, .scratch = msc_arena_new(x->ctx)};
   shard_graph g;
   int64_t ns = 0;
-  if (!graph_for(e, &pass, in_layout, &g) || !place_letters(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
+  if (!make_graph(e, &pass, in_layout, &g) || !set_letters_from_arguments(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
   const msc_layout ***want = ns ? NULL : shard_lay_results(&pass, &g);
   for (const msc_op *o = e->f->body->first; o != e->f->body->last && ns < SHARD_IMPOSSIBLE; o = o->next)
-    ns += changes_ns(x->prices, o, want[o->id]) + inner_ns(x, pass.scratch, o);
+    ns += layout_changes_ns(x->prices, o, want[o->id]) + inner_ns(x, pass.scratch, o);
   if (with_work && ns < SHARD_IMPOSSIBLE) ns += work_ns(x->cost, &g);
   msc_arena_free(pass.scratch);
   return ns < SHARD_IMPOSSIBLE ? ns : SHARD_IMPOSSIBLE;

@@ -4,11 +4,11 @@
  * State: an ordered digit list per letter of a group and per dimension of a value.  A sweep visits every op whose group
  * or values changed since its last visit, and extends the shorter of the two lists to the longer where one is a prefix
  * of the other; forward and backward sweeps alternate until nothing changes.  Lists that disagree are a conflict: the
- * group gives up what it took, and the search decides.  That happens once to a group, and else lists only grow, so this
- * ends.
+ * group drops the digits that propagation brought it, and the search decides its letters.  That happens at most once to
+ * a letter of a group, and otherwise lists only grow, so the sweeps end.
  *
- * Annotation `priority` says in which round an op takes part, 0 first: what spread before stands, so that of two
- * strategies that lead to a conflict the one of the earlier round wins (rounds as in Shardy's user priorities). */
+ * Annotation `priority` says from which round on an op takes part, 0 first.  Digits that an earlier round spread stay,
+ * so of two strategies that lead to a conflict the one of the earlier round wins (as Shardy's user priorities do). */
 #include <string.h>
 
 #include "passes/3_shard/explain/origins.h"
@@ -18,37 +18,37 @@
 typedef struct {
   uint8_t num[MSC_MAX_RANK];
   uint8_t atom[MSC_MAX_RANK][MSC_MAX_SUBAXES];
-  uint32_t used;      /* mask of atoms in any dimension */
-  uint32_t conflict;  /* mask of dimensions already reported */
-  const int64_t *split[MSC_MAX_RANK]; /* chosen borders of parts, once all digits are there */
+  uint32_t used;                      /* mask of atoms in any dimension */
+  uint32_t conflict;                  /* mask of dimensions whose conflict was reported */
+  const int64_t *split[MSC_MAX_RANK]; /* chosen borders of a dimension's parts; NULL: parts are equal, or not known */
 } dim_lists;
 
 typedef struct {
   msc_pass_ctx *pass;
   shard_graph *g;
-  dim_lists *value;  /* by value id */
-  uint32_t *used;    /* by group: mask of atoms on any letter */
+  dim_lists *value;    /* by value id */
+  uint32_t *used;      /* by group: mask of atoms on any letter */
   uint32_t *contested; /* by group: mask of letters that the search decides */
-  bool *stale;         /* by op id: to be visited */
-  uint8_t *round;      /* by group: the first that it takes part in */
-  int now;             /* the round */
+  bool *must_visit;    /* by op id: to be visited */
+  uint8_t *round;      /* by group: the first round that it takes part in */
+  int current_round;
   bool changed, search_follows;
   int64_t conflicts;
-  shard_origins *origins; /* NULL: nobody will ask where digits come from */
+  shard_origins *origins; /* NULL: where digits come from is not recorded */
 } propagation;
 
-/* ---- who hears of a change ---- */
+/* ---- what must be visited again ---- */
 
-static void changed_value(propagation *p, const msc_value *v) {
+static void mark_value_changed(propagation *p, const msc_value *v) {
   p->changed = true;
-  if (v->def) p->stale[v->def->id] = true;
+  if (v->def) p->must_visit[v->def->id] = true;
   for (const msc_use *u = v->uses; u; u = u->next)
-    if (u->user->block == p->g->func->body) p->stale[u->user->id] = true;
+    if (u->user->block == p->g->func->body) p->must_visit[u->user->id] = true;
 }
 
-static void changed_group(propagation *p, const shard_group *group) {
+static void mark_group_changed(propagation *p, const shard_group *group) {
   p->changed = true;
-  for (size_t i = 0; i < group->num_members; i++) p->stale[group->member[i]] = true;
+  for (size_t i = 0; i < group->num_members; i++) p->must_visit[group->member[i]] = true;
 }
 
 /* ---- one tensor of one op ---- */
@@ -91,7 +91,7 @@ static bool extend_value(dim_lists *v, int d, uint8_t atom) {
   return true;
 }
 
-static void note_conflict(propagation *p, const shard_op *o, const msc_value *value, int d, shard_digit_list own) {
+static void report_conflict(propagation *p, const shard_op *o, const msc_value *value, int d, shard_digit_list own) {
   dim_lists *v = &p->value[value->id];
   if (v->conflict >> d & 1) return;
   v->conflict |= 1u << d;
@@ -107,9 +107,9 @@ static void note_conflict(propagation *p, const shard_op *o, const msc_value *va
              here);
 }
 
-/* Gives up what the group took where its list and the value's disagree: the letter at hand keeps the common part, all
- * others that the user did not decide lose their digits, because the letter may need them. The search decides these
- * letters. */
+/* Resolves a conflict between a group's list and a value's: the letter concerned keeps the `common` digits with which
+ * both begin, the group's other letters that the user did not decide lose all of theirs, because the letter may need
+ * them. The search decides these letters. */
 static void free_group(propagation *p, const shard_op *o, const msc_dim_letters *dim, int common) {
   shard_group *group = &p->g->group[o->group];
   int here = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
@@ -122,10 +122,10 @@ static void free_group(propagation *p, const shard_op *o, const msc_dim_letters 
     if (group->digits.num[l] > keep) group->digits.num[l] = (uint8_t)keep;
     if (group->split[l]) shard_set_split(p->g, o->group, l, NULL);
   }
-  changed_group(p, group);
+  mark_group_changed(p, group);
 }
 
-/* Hands chosen sizes of parts from value to letter or back, once both have the same digits. */
+/* Copies chosen sizes of parts from the value to the letter, or back, if both have the same digits. */
 static void match_split(propagation *p, const shard_op *o, const msc_value *value, int d, const msc_dim_letters *dim) {
   dim_lists *v = &p->value[value->id];
   int l = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
@@ -135,15 +135,16 @@ static void match_split(propagation *p, const shard_op *o, const msc_value *valu
     return;
   if (!v->split[d]) {
     v->split[d] = dim->split;
-    changed_value(p, value);
+    mark_value_changed(p, value);
   } else if (!dim->split && !group->split[l] && !((group->closed | p->contested[o->group]) >> l & 1)) {
     shard_set_split(p->g, o->group, l, v->split[d]);
-    if (dim->split) changed_group(p, group);
+    if (dim->split) mark_group_changed(p, group);
   }
 }
 
-/* Extends the digits of one operand or result of an op and of the value that it is, each to match the other. */
-static void match_dimension(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
+/* Extends, in every dimension of one operand or result of an op, the digits of its letters and those of its value, each
+ * to match the other. */
+static void match_tensor(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
   dim_lists *v = &p->value[value->id];
   for (int d = 0; d < t->rank; d++) {
     uint8_t own[MSC_MAX_SUBAXES * 2];
@@ -151,49 +152,49 @@ static void match_dimension(propagation *p, const shard_op *o, const msc_value *
     int common = 0;
     while (common < num && common < v->num[d] && own[common] == v->atom[d][common]) common++;
     if (common < num && common < v->num[d]) {
-      note_conflict(p, o, value, d, (shard_digit_list){num, own});
+      report_conflict(p, o, value, d, (shard_digit_list){num, own});
       if (p->search_follows) free_group(p, o, &t->dim[d], common);
       continue;
     }
     for (int i = common; i < num; i++) {
       if (!extend_value(v, d, own[i])) {
-        note_conflict(p, o, value, d, (shard_digit_list){num - i, own + i});
+        report_conflict(p, o, value, d, (shard_digit_list){num - i, own + i});
         break;
       }
       if (p->origins) shard_origins_to_value(p->origins, value, own[i], o->group);
-      changed_value(p, value);
+      mark_value_changed(p, value);
     }
     for (int i = common; num == common && i < v->num[d] && t->dim[d].num; i++) {
       if (!extend_letters(p, o, &t->dim[d], v->atom[d][i])) break;
       if (p->origins) shard_origins_to_group(p->origins, o->group, v->atom[d][i], value);
-      changed_group(p, &p->g->group[o->group]);
+      mark_group_changed(p, &p->g->group[o->group]);
     }
     if (v->num[d] && t->dim[d].num) match_split(p, o, value, d, &t->dim[d]);
   }
 }
 
 static void visit_op(propagation *p, const shard_op *o) {
-  if (o->group < 0 || !p->stale[o->op->id] || p->round[o->group] > p->now) return;
-  p->stale[o->op->id] = false; /* set again by what changes here */
-  for (int i = 0; i < o->op->num_in; i++) match_dimension(p, o, o->op->in[i].value, &o->rule.tensor[i]);
-  for (int i = 0; i < o->op->num_out; i++) match_dimension(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
+  if (o->group < 0 || !p->must_visit[o->op->id] || p->round[o->group] > p->current_round) return;
+  p->must_visit[o->op->id] = false; /* a change below sets it again */
+  for (int i = 0; i < o->op->num_in; i++) match_tensor(p, o, o->op->in[i].value, &o->rule.tensor[i]);
+  for (int i = 0; i < o->op->num_out; i++) match_tensor(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
 }
 
-static void seed(propagation *p, const msc_value *v, const msc_layout *l) {
-  for (int d = 0; l && d < l->rank; d++)
+static void set_value_digits(propagation *p, const msc_value *v, const msc_layout *l) {
+  for (int d = 0; l && d < l->rank; d++) {
     for (int s = l->first[d]; s < l->first[d + 1]; s++)
-      for (int a = 0; a < p->g->atoms.num; a++) {
-        const msc_subaxis *atom = &p->g->atoms.atom[a];
-        if (atom->axis == l->sub[s].axis && atom->pre >= l->sub[s].pre && atom->pre < l->sub[s].pre * l->sub[s].size)
-          if (extend_value(&p->value[v->id], d, (uint8_t)a) && p->origins) shard_origins_argument(p->origins, v, a);
+      for (uint32_t left = shard_atom_set(&p->g->atoms, 1, &l->sub[s]); left; left &= left - 1) {
+        int a = __builtin_ctz(left);
+        if (extend_value(&p->value[v->id], d, (uint8_t)a) && p->origins) shard_origins_argument(p->origins, v, a);
       }
-  for (int d = 0; l && d < l->rank; d++) p->value[v->id].split[d] = l->split[d];
+    p->value[v->id].split[d] = l->split[d];
+  }
 }
 
-/* Layouts that arguments already have, from `dataset_strategy` or the model. */
-static void seed_arguments(propagation *p) {
+/* Starts from the layouts that `dataset_strategy` or the model gives arguments. */
+static void take_argument_layouts(propagation *p) {
   const msc_block *b = p->g->func->body;
-  for (size_t i = 0; i < b->num_args; i++) seed(p, b->args[i], p->g->given[i]);
+  for (size_t i = 0; i < b->num_args; i++) set_value_digits(p, b->args[i], p->g->arg_layout[i]);
 }
 
 static void find_rounds(propagation *p) {
@@ -206,15 +207,16 @@ static void find_rounds(propagation *p) {
     }
 }
 
-/* Moves on to the next round that some group has as its priority; false: there is none. */
+/* Moves on to the next round in which some group first takes part; false: there is none. */
 static bool next_round(propagation *p) {
   int next = UINT8_MAX + 1;
   for (size_t i = 0; i < p->g->num_groups; i++)
-    if (p->round[i] > p->now && p->round[i] < next) next = p->round[i];
-  p->now = next;
+    if (p->round[i] > p->current_round && p->round[i] < next) next = p->round[i];
+  p->current_round = next;
   return next <= UINT8_MAX;
 }
 
+/* Sweeps forward and backward until nothing changes; returns how often. */
 static int sweep(propagation *p) {
   int sweeps = 0;
   do {
@@ -228,19 +230,19 @@ static int sweep(propagation *p) {
 
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts) {
   propagation p = {.pass = pass, .g = g, .search_follows = search_follows};
-  /* the file says where digits come from */
+  /* a strategy file brings its own record of where digits come from */
   bool recorded = msc_config_is_set(pass->config, MSC_KEY_strategy_ckpt_load_file);
   if (search_follows && !recorded) p.origins = shard_origins_new(g);
   p.value = msc_new_array(g->arena, dim_lists, g->num_values);
   p.used = msc_new_array(g->arena, uint32_t, g->num_groups);
   p.contested = msc_new_array(g->arena, uint32_t, g->num_groups);
-  p.stale = msc_new_array(g->arena, bool, g->num_ops);
-  memset(p.stale, true, g->num_ops);
+  p.must_visit = msc_new_array(g->arena, bool, g->num_ops);
+  memset(p.must_visit, true, g->num_ops);
   for (size_t i = 0; i < g->num_groups; i++)
     for (int l = 0; l < g->group[i].rule.num_letters; l++)
       for (int k = 0; k < g->group[i].digits.num[l]; k++) p.used[i] |= 1u << g->group[i].digits.atom[l][k];
   find_rounds(&p);
-  seed_arguments(&p);
+  take_argument_layouts(&p);
   int sweeps = 0;
   do sweeps += sweep(&p);
   while (next_round(&p));
@@ -253,7 +255,7 @@ bool pass_propagate(msc_pass_ctx *pass, msc_module *m) {
   shard_graph g;
   msc_func *f = shard_func(m);
   int64_t conflicts;
-  if (!f || shard_searches_time(pass->config)) return true; /* those searches weigh what would only follow here */
+  if (!f || shard_searches_time(pass->config)) return true; /* such a search decides these letters itself, by cost */
   MSC_TRY(shard_graph_of(pass, f, &g));
   int sweeps = shard_propagate(pass, &g, true, &conflicts);
   shard_graph_store(&g);

@@ -19,14 +19,24 @@ bool shard_searches_time(const msc_config *config) {
          msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
 }
 
+uint32_t shard_atom_set(const msc_atoms *atoms, int num, const msc_subaxis *digit) {
+  uint32_t set = 0;
+  for (int i = 0; i < num; i++)
+    for (int a = 0; a < atoms->num; a++) {
+      const msc_subaxis *atom = &atoms->atom[a];
+      if (atom->axis == digit[i].axis && atom->pre >= digit[i].pre && atom->pre < digit[i].pre * digit[i].size)
+        set |= 1u << a;
+    }
+  return set;
+}
+
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom) {
   int64_t parts = 1;
   for (int i = 0; i < num; i++) parts *= atoms->atom[atom[i]].size;
   return parts;
 }
 
-msc_assignment shard_assignment(const shard_graph *g, const shard_op *o, const msc_assignment *of_group) {
-  (void)g;
+msc_assignment shard_assignment(const shard_op *o, const msc_assignment *of_group) {
   msc_assignment a;
   memset(&a, 0, sizeof a);
   for (int l = 0; l < o->rule.num_letters; l++) {
@@ -39,7 +49,7 @@ msc_assignment shard_assignment(const shard_graph *g, const shard_op *o, const m
 }
 
 const msc_layout *shard_layout(shard_graph *g, const shard_op *o, const msc_assignment *of_group, size_t tensor) {
-  msc_assignment a = shard_assignment(g, o, of_group);
+  msc_assignment a = shard_assignment(o, of_group);
   return msc_rule_layout(g->ctx, g->mesh, &g->atoms, &o->rule, &a, tensor);
 }
 
@@ -48,7 +58,7 @@ bool shard_allows(const shard_graph *g, int group, const msc_assignment *a) {
   if (!msc_rule_allows(&of->rule, a, &g->atoms)) return false;
   for (size_t i = 1; i < of->num_members; i++) {
     const shard_op *o = &g->op[of->member[i]];
-    msc_assignment own = shard_assignment(g, o, a);
+    msc_assignment own = shard_assignment(o, a);
     if (!msc_rule_allows(&o->rule, &own, &g->atoms)) return false;
   }
   return true;
@@ -84,7 +94,7 @@ static shard_decider decider_of(const msc_op *op) { return shard_decider_parse(m
 
 bool shard_is_copy(const msc_op *op) { return decider_of(op) == SHARD_BY_COPY; }
 
-/* Do the results of the op go to updates and to new values of arguments only? */
+/* Are the op's results read only by updates, by other ops that serve updates, and as new values of arguments? */
 static bool serves_updates(const msc_op *op, const msc_op *ret, const msc_attr_value *ties, const bool *serves) {
   if (op->forward || shard_is_copy(op) || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;
   for (size_t i = 0; i < op->num_out; i++)
@@ -155,8 +165,8 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
 }
 
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom) {
-  return num ? msc_digits_print(g->arena, g->mesh, shard_digits(g, num, atom, NULL))
-             : "{}"; /* of most letters */
+  /* most letters have no digits: this saves making a layout for them */
+  return num ? msc_digits_print(g->arena, g->mesh, shard_digits(g, num, atom, NULL)) : "{}";
 }
 
 /* ---- reading ---- */
@@ -166,8 +176,8 @@ static const msc_attr_value *sharding_of(const msc_op *op) {
   return v && v->kind == MSC_ATTR_DICT ? v : NULL;
 }
 
-/* Chooses the atoms so that they have borders at the cuts of every digit list in use. False after reporting. */
-static bool find_atoms(shard_graph *g) {
+/* Chooses the atoms: every cut of a digit list in use is a border between two of them. False after reporting. */
+static bool choose_atoms(shard_graph *g) {
   size_t num = 0;
   for (size_t i = 0; i < g->num_ops; i++) {
     const msc_attr_value *v = sharding_of(g->op[i].op);
@@ -180,7 +190,7 @@ static bool find_atoms(shard_graph *g) {
     for (size_t j = 0; v && j < v->dict.num; j++) layout[num++] = msc_attr_layout(&v->dict.a[j].value);
   }
   for (size_t i = 0; i < g->func->body->num_args; i++) {
-    if (g->given[i]) layout[num++] = g->given[i];
+    if (g->arg_layout[i]) layout[num++] = g->arg_layout[i];
   }
   if (msc_atoms_of(g->mesh, num, layout, &g->atoms)) return true;
   return msc_error(g->ctx, MSC_E_LAYOUT, g->func->loc,
@@ -221,7 +231,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
 }
 
 /* Maps o's letters to its group's: each to itself for a leader, by `letters` for a gradient op. */
-static void tie_letters(const shard_graph *g, shard_op *o) {
+static void map_letters(const shard_graph *g, shard_op *o) {
   const shard_op *forward = o->op->forward ? &g->op[o->op->forward->id] : NULL;
   memset(o->to_group, -1, sizeof o->to_group);
   for (int l = 0; l < o->rule.num_letters; l++) {
@@ -233,8 +243,8 @@ static void tie_letters(const shard_graph *g, shard_op *o) {
   }
 }
 
-/* Does the letter have dimensions with parts of chosen sizes? These follow another dimension's parts, whatever their
- * sizes: the rows of a table those of its columns. */
+/* Does a dimension with this letter have parts of chosen sizes (manual_split)? Such a dimension may differ in size from
+ * others of the letter, since its parts follow theirs one by one, as those of a table's rows follow its fields. */
 static bool has_split(const msc_rule *rule, int letter) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
@@ -244,8 +254,9 @@ static bool has_split(const msc_rule *rule, int letter) {
   return false;
 }
 
-/* Keeps a letter of the group whole if one member must, or if members have different sizes for it. */
-static void join_roles(shard_graph *g, const shard_op *o) {
+/* Applies what op o demands to the letters of its group: a letter stays whole if o keeps it whole or has another size
+ * for it, and its parts are large enough for o's halo. */
+static void merge_letter(shard_graph *g, const shard_op *o) {
   msc_rule *of_group = &g->group[o->group].rule;
   for (int l = 0; l < o->rule.num_letters; l++) {
     if (o->to_group[l] < 0) continue;
@@ -257,7 +268,7 @@ static void join_roles(shard_graph *g, const shard_op *o) {
   }
 }
 
-/* The first op in program order, other than an update, that uses the parameter of update op o; -1: none. */
+/* The id of the first op in program order, other than an update, that uses the parameter of update op o; -1: none. */
 static int64_t first_parameter_user(const shard_graph *g, const msc_op *o) {
   int64_t first = -1;
   for (const msc_use *u = o->in[0].value->uses; u; u = u->next) {
@@ -268,8 +279,8 @@ static int64_t first_parameter_user(const shard_graph *g, const msc_op *o) {
   return first;
 }
 
-/* Puts o into the group of `user`, which takes o's tensor `own` as its operand t: the letters of the one are those of
- * the other. */
+/* Puts o into the group of `user`, whose tensor t is the same value as o's tensor `own`: o's letters there become those
+ * that `user` has there. */
 static void join_owner(shard_op *o, int own, const shard_op *user, int t) {
   o->group = user->group;
   memset(o->to_group, -1, sizeof o->to_group);
@@ -292,7 +303,7 @@ static int operand_number(const msc_op *op, const msc_value *v) {
 }
 
 /* An update op joins the group of its parameter's first user: parameter and state live where they are used. */
-static void join_user(shard_graph *g, shard_op *o) {
+static void join_first_user(shard_graph *g, shard_op *o) {
   const msc_value *w = o->op->in[0].value;
   int64_t id = first_parameter_user(g, o->op);
   if (id >= 0) join_owner(o, 0, &g->op[id], operand_number(g->op[id].op, w));
@@ -300,7 +311,7 @@ static void join_user(shard_graph *g, shard_op *o) {
 
 /* ---- casts ---- */
 
-static msc_op *first_of(const msc_value *v) {
+static msc_op *first_user_of(const msc_value *v) {
   msc_op *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!first || u->user->id < first->id) first = u->user;
@@ -315,31 +326,31 @@ static bool has_strategy(const msc_op *op) {
   return any;
 }
 
-/* The op whose layout a cast between floats shares, so that changes of layout happen in the narrower type: the op that
- * makes its operand, if the cast narrows; the op that uses its result, if it widens, or narrows an argument, as a
- * parameter for its products. NULL: none. */
-static msc_op *kin_of(const msc_op *op) {
+/* The op whose layout a cast between floats shares, so that layouts change in the narrower type: for a cast that
+ * narrows a computed value the op that made the value; for one that widens, or that narrows an argument, the first user
+ * of its result. NULL: the cast has a strategy of its own, or there is no such op. */
+static msc_op *partner_of_cast(const msc_op *op) {
   if (op->kind != OP_cast || op->forward || has_strategy(op)) return NULL;
   const msc_value *x = op->in[0].value;
   if (!msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;
-  msc_op *kin = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype)
-                    ? x->def
-                    : first_of(&op->out[0]);
-  bool fits = kin && kin->block == op->block && !kin->forward && kin->kind != OP_cast &&
-              !(msc_info(kin)->flags & (MSC_TERMINATOR | MSC_UPDATE));
-  return fits ? kin : NULL;
+  msc_op *partner = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype)
+                        ? x->def
+                        : first_user_of(&op->out[0]);
+  bool fits = partner && partner->block == op->block && !partner->forward && partner->kind != OP_cast &&
+              !(msc_info(partner)->flags & (MSC_TERMINATOR | MSC_UPDATE));
+  return fits ? partner : NULL;
 }
 
 static bool group_op(shard_graph *g, shard_op *o);
 
-/* Puts a cast into the group of that op, unless a dimension there has several letters. */
-static bool join_kin(shard_graph *g, shard_op *o) {
-  msc_op *op = o->op, *kin = kin_of(op);
-  if (!kin) return true;
-  MSC_TRY(group_op(g, &g->op[kin->id]));
-  const shard_op *of = &g->op[kin->id];
-  bool made = op->in[0].value->def == kin;
-  int t = made ? kin->num_in + (int)op->in[0].value->index : operand_number(kin, &op->out[0]);
+/* Puts a cast into the group of its partner, unless a dimension of the value between them has several letters. */
+static bool join_partner(shard_graph *g, shard_op *o) {
+  msc_op *op = o->op, *partner = partner_of_cast(op);
+  if (!partner) return true;
+  MSC_TRY(group_op(g, &g->op[partner->id]));
+  const shard_op *of = &g->op[partner->id];
+  bool made = op->in[0].value->def == partner;
+  int t = made ? partner->num_in + (int)op->in[0].value->index : operand_number(partner, &op->out[0]);
   for (int d = 0; d < of->rule.tensor[t].rank; d++)
     if (of->rule.tensor[t].dim[d].num > 1) return true;
   if (of->group >= 0) join_owner(o, made ? 0 : 1, of, t);
@@ -352,18 +363,18 @@ static bool group_op(shard_graph *g, shard_op *o) {
   MSC_TRY(msc_rule_of(o->op, g->arena, &o->rule));
   if (o->op->forward) {
     o->group = g->op[o->op->forward->id].group;
-    tie_letters(g, o);
+    map_letters(g, o);
     return true;
   }
-  if (msc_info(o->op)->flags & MSC_UPDATE) join_user(g, o);
-  MSC_TRY(join_kin(g, o));
+  if (msc_info(o->op)->flags & MSC_UPDATE) join_first_user(g, o);
+  MSC_TRY(join_partner(g, o));
   if (o->group >= 0) return true;
   o->group = (int)g->num_groups;
   shard_group *group = &g->group[g->num_groups++];
   group->leader = o->op;
   group->rule = o->rule;
   group->rule.letter = msc_arena_copy(g->arena, o->rule.letter, o->rule.num_letters * sizeof *o->rule.letter);
-  tie_letters(g, o);
+  map_letters(g, o);
   return true;
 }
 
@@ -371,7 +382,7 @@ static bool make_groups(shard_graph *g) {
   for (size_t i = 0; i < g->num_ops; i++) g->op[i].group = -1;
   for (size_t i = 0; i < g->num_ops; i++) MSC_TRY(group_op(g, &g->op[i]));
   for (size_t i = 0; i < g->num_ops; i++)
-    if (g->op[i].group >= 0) join_roles(g, &g->op[i]);
+    if (g->op[i].group >= 0) merge_letter(g, &g->op[i]);
   return true;
 }
 
@@ -404,11 +415,11 @@ bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g) {
   for (const msc_op *op = f->body->first; op; op = op->next) most += !op->forward;
   g->group = msc_new_array(g->arena, shard_group, most);
   for (msc_op *op = f->body->first; op; op = op->next) g->op[op->id].op = op;
-  g->given = msc_new_array(g->arena, const msc_layout *, f->body->num_args);
-  for (size_t i = 0; i < f->body->num_args; i++) g->given[i] = shard_fixed_layout(f, i);
+  g->arg_layout = msc_new_array(g->arena, const msc_layout *, f->body->num_args);
+  for (size_t i = 0; i < f->body->num_args; i++) g->arg_layout[i] = shard_fixed_layout(f, i);
   MSC_TRY(make_groups(g));
   list_members(g);
-  MSC_TRY(find_atoms(g));
+  MSC_TRY(choose_atoms(g));
   for (size_t i = 0; i < g->num_groups; i++) read_sharding(g, &g->group[i]);
   return true;
 }

@@ -1,4 +1,5 @@
-/* shard.h: a function seen by its rules: groups of ops that share one choice of mesh digits per letter.
+/* shard.h: a function as the passes of this folder see it: groups of ops that share one choice of mesh digits for each
+ * letter of their rules.
  *
  * The passes of this folder talk through one op attribute, `sharding`: a dictionary letter -> digits, in IR text
  * {k = "{d:(2)4}", m = "{d:(1)2}"}; "{}" is whole, a letter that is absent is still free.  Only leaders carry it: a
@@ -37,10 +38,10 @@ typedef struct {
   msc_op *leader;
   msc_rule rule;                         /* the leader's; a letter that some member must keep whole is REP */
   msc_assignment digits;                 /* chosen so far */
-  uint32_t closed;                       /* letters that may not grow */
+  uint32_t closed;                       /* bits of letters that get no further digits */
   const int64_t *split[MSC_MAX_LETTERS]; /* chosen borders of a letter's parts, or NULL: see shard_set_split */
   shard_decider by;
-  size_t num_members;                    /* ops, the leader first */
+  size_t num_members; /* ops, the leader first */
   uint32_t *member;
 } shard_group;
 
@@ -58,8 +59,8 @@ typedef struct {
   const msc_mesh *mesh;
   msc_atoms atoms;
   size_t num_ops, num_groups, num_values;
-  const msc_layout **given; /* by argument: the layout it must have, or NULL */
-  shard_op *op;             /* in program order; index = op->id */
+  const msc_layout **arg_layout; /* by argument: the layout it must have, or NULL */
+  shard_op *op;                  /* in program order; index = op->id */
   shard_group *group;
 } shard_graph;
 
@@ -69,17 +70,19 @@ bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g);
 /* Writes the groups' digits and `by` back to the leaders' attributes: all letters of groups with `by`. */
 void shard_graph_store(shard_graph *g);
 /* The digits of an op's letters when its group has the digits `of_group`, and the layout of one of its tensors then. */
-msc_assignment shard_assignment(const shard_graph *g, const shard_op *o, const msc_assignment *of_group);
+msc_assignment shard_assignment(const shard_op *o, const msc_assignment *of_group);
 const msc_layout *shard_layout(shard_graph *g, const shard_op *o, const msc_assignment *of_group, size_t tensor);
-/* May the group hold these digits, by its own rule and by each member's? */
+/* Do the rules of the group and of each of its members allow these digits? */
 bool shard_allows(const shard_graph *g, int group, const msc_assignment *a);
-/* Checks the group's own digits, which the user gave in `annotation`; false after a report. */
+/* Checks the digits that the user gave the group in `annotation`; false after a report. */
 bool shard_check_digits(const shard_graph *g, int group, const char *annotation);
 /* Does the mode search for the least time of a step? */
 bool shard_searches_time(const msc_config *config);
 /* Sets the borders of the letter's parts, whose digits are chosen, in every dimension of that size; NULL: parts are
  * equal again. */
 void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split);
+/* The set of atoms, a bit for each, that lie in these digits of the mesh. */
+uint32_t shard_atom_set(const msc_atoms *atoms, int num, const msc_subaxis *digit);
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
 /* A list of atoms as an attribute (with the sizes of parts, or NULL) and as text: "{d:(1)2,tp}". */
@@ -141,11 +144,11 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
 
 /* ---- layouts.c ---- */
 
-/* Sets the layouts of the results of all ops, and their `in_layout`. Partial arguments stay partial through ops that
- * allow it. */
+/* Sets the layouts of the results of all ops, and `in_layout` of all ops. A partial argument stays partial through ops
+ * that allow it. */
 void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
-/* Sets the layouts of results only, and returns those that operands are wanted in, by op id and operand; NULL: in
- * none. */
+/* Sets the layouts of results only. Returns the layouts that operands are wanted in, by op id and operand; NULL for an
+ * op without a group. */
 const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g);
 
 /* ---- zero.c ---- */
@@ -163,11 +166,11 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
 
 /* ---- tuple_to_parts.c ---- */
 
-/* The number of parts of every letter, from the leader's in_strategy: numbers divide the sizes, and their product the
- * devices. False after a report that names a legal strategy. */
+/* Reads the number of parts of every letter from the leader's in_strategy. Checks that each number divides the letter's
+ * size and that their product divides the number of devices. False after a report that names a legal strategy. */
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts);
-/* The op's device matrix: out_letter[i] is the letter at place i. It is the rule's order; for a first operand that is
- * stored transposed it is [..., m, k, n] all the same. */
+/* The order of the letters in the op's device matrix, major first: that of the rule, except that a product whose first
+ * operand is stored transposed still has [..., m, k, n]. */
 void shard_matrix_order(const msc_op *op, const msc_rule *rule, uint8_t *out_letter);
 
 /* ---- manual_split.c ---- */
@@ -177,9 +180,11 @@ bool shard_manual_splits(shard_graph *g);
 
 /* ---- layout_form.c ---- */
 
-/* The layouts of the leader's in_layout and out_layout, by tensor; NULL: not given. */
+/* Reads the leader's in_layout and out_layout into out_layout, by tensor (operands first); a layout that is not given
+ * is left as it is. False after reporting every entry that is wrong. */
 bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout);
-/* Sets the group's digits to these layouts, whose cuts are borders of the atoms. */
-bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *layout);
+/* Sets the group's digits so that its leader's tensors have these layouts (NULL: any), whose cuts are borders of the
+ * atoms. False after a report. */
+bool shard_take_layouts(shard_graph *g, int group, const msc_layout *const *layout);
 
 #endif

@@ -1,5 +1,5 @@
-/* strategies: in_strategy, in_layout and the mode's default -> `sharding` of the ops they speak of; the mesh when
- * none is given. */
+/* strategies: in_strategy, in_layout, out_layout and the mode's default -> `sharding` of the ops that they cut, and
+ * layouts of arguments; the mesh where none is given. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -9,14 +9,15 @@
 
 typedef struct {
   msc_pass_ctx *pass;
-  shard_graph g; /* its atoms: the digits that strategies are dealt from */
+  shard_graph g; /* its atoms: the digits of which letters get theirs */
   int64_t devices;
   bool ok;
-  bool *wrong;                          /* by group: its annotations are at fault, and reported */
-  int64_t (*parts)[MSC_MAX_LETTERS];    /* by group: of a tuple; 0: none */
-  const msc_layout ***layout;           /* by group: of in_layout and out_layout, by tensor; NULL: none */
+  bool *wrong; /* by group: its annotations are wrong, which was reported */
+  int64_t (
+      *parts)[MSC_MAX_LETTERS]; /* by group and letter: parts that in_strategy asks for; first entry 0: it is absent */
+  const msc_layout ***layout;   /* by group and tensor: what in_layout and out_layout say; NULL: they are absent */
   shard_pin *pins;
-} annotating;
+} strategy_reader;
 
 static const char *const annotations[] = {MSC_FACT(in_strategy), MSC_FACT(in_layout), MSC_FACT(out_strategy),
                                           MSC_FACT(out_layout), MSC_FACT(manual_split)};
@@ -24,6 +25,7 @@ enum { NUM_ANNOTATIONS = 5 };
 
 /* ---- parts to digits ---- */
 
+/* Appends the prime factors of n as digits of the axis, the first after `*pre` parts. */
 static void put_prime_digits(msc_atoms *digits, uint16_t axis, uint32_t *pre, int64_t n) {
   for (int64_t p = 2; n > 1; p++) {
     if (p * p > n) p = n;
@@ -34,9 +36,9 @@ static void put_prime_digits(msc_atoms *digits, uint16_t axis, uint32_t *pre, in
   }
 }
 
-/* Prime digits of every axis.  Without a user's mesh the one axis is cut as the first strategy deals its parts, the
- * device-matrix order, so that a lone op is placed as its author expects. */
-static void digits_of_parts(annotating *an, const int64_t *first_parts, const uint8_t *order, int num_parts) {
+/* Makes the prime digits of every axis the atoms.  A mesh of one axis is first cut into the parts of the first
+ * strategy, in the order of its device matrix, so that a single op is placed as its author expects. */
+static void cut_axes_by_parts(strategy_reader *an, const int64_t *first_parts, const uint8_t *order, int num_parts) {
   const msc_mesh *mesh = an->g.mesh;
   memset(&an->g.atoms, 0, sizeof an->g.atoms);
   for (int a = 0; a < mesh->num_axes; a++) {
@@ -50,8 +52,10 @@ static void digits_of_parts(annotating *an, const int64_t *first_parts, const ui
   }
 }
 
-/* Layouts decide where the axes are cut; the first that fits no others is at fault. */
-static bool digits_of_layouts(annotating *an, size_t num, const msc_layout *const *layout, const msc_op *const *op) {
+/* Chooses atoms with borders at all cuts of the layouts.  False after reporting, at its op, the first layout whose cuts
+ * have no common refinement with those before it. */
+static bool cut_axes_by_layouts(strategy_reader *an, size_t num, const msc_layout *const *layout,
+                                const msc_op *const *op) {
   if (msc_atoms_of(an->g.mesh, num, layout, &an->g.atoms)) return true;
   size_t good = 0, bad = num;
   while (good + 1 < bad) {
@@ -71,7 +75,7 @@ static bool digits_of_layouts(annotating *an, size_t num, const msc_layout *cons
       text);
 }
 
-static bool choose_digits(annotating *an) {
+static bool choose_atoms(strategy_reader *an) {
   shard_graph *g = &an->g;
   size_t num = 0, most = g->func->body->num_args, first = g->num_groups;
   for (size_t i = g->num_groups; i-- > 0;) {
@@ -88,15 +92,16 @@ static bool choose_digits(annotating *an) {
       op[num] = g->group[i].leader;
       layout[num++] = an->layout[i][t];
     }
-  if (num) return digits_of_layouts(an, num, layout, op);
+  if (num) return cut_axes_by_layouts(an, num, layout, op);
   uint8_t order[MSC_MAX_LETTERS];
   bool any = first < g->num_groups;
   if (any) shard_matrix_order(g->group[first].leader, &g->group[first].rule, order);
-  digits_of_parts(an, any ? an->parts[first] : NULL, order, any ? g->group[first].rule.num_letters : 0);
+  cut_axes_by_parts(an, any ? an->parts[first] : NULL, order, any ? g->group[first].rule.num_letters : 0);
   return true;
 }
 
-static bool deal_digits(annotating *an, int group) {
+/* Gives the group's letters digits for their numbers of parts; false after a report. */
+static bool deal_digits(strategy_reader *an, int group) {
   uint32_t used = 0;
   shard_group *of = &an->g.group[group];
   msc_assignment *a = &of->digits;
@@ -114,12 +119,13 @@ static bool deal_digits(annotating *an, int group) {
 
 /* ---- the mode's default: the batch letter ---- */
 
+/* The first letter of a dimension; -1: it has none. */
 static int major_letter(const shard_op *o, int tensor, int d) {
   const msc_dim_letters *own = &o->rule.tensor[tensor].dim[d];
   return own->num ? own->letter[0] : -1;
 }
 
-/* True for a constant, or one stretched, that only random ops read. */
+/* True for a constant, stretched or not, that only random ops and stretching ops read. */
 static bool is_stretched_for_draws(const msc_value *v) {
   bool is = msc_is_constant_op(v->def) || msc_form_of(v->def) == MSC_FORM_STRETCH;
   for (const msc_use *u = v->uses; u && is; u = u->next)
@@ -127,9 +133,9 @@ static bool is_stretched_for_draws(const msc_value *v) {
   return is;
 }
 
-/* Where random numbers that no sample is part of are read beside the batch, along dimension d of v, they are drawn for
- * the samples at hand: the batch is a letter of the op that draws them, and of those that stretch a constant to that
- * shape. */
+/* If v is a random draw, whose dimension d runs along the batch of its reader though it depends on no sample: makes
+ * that dimension the batch of the op that draws it, and of ops that stretch a constant to its shape, so that each rank
+ * draws for its own samples. */
 static void mark_draw(const shard_graph *g, const msc_value *v, int d, int8_t *letter_of_group, int8_t *dim) {
   const msc_op *op = v->def;
   if (!op || dim[v->id] >= 0 || !(msc_info(op)->flags & MSC_RANDOM || is_stretched_for_draws(v))) return;
@@ -161,7 +167,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
       int l = d >= 0 ? major_letter(o, t, d) : -1;
-      /* the kernel wants this letter whole */
+      /* if the op is not expanded, its kernel needs this letter whole */
       bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE);
       /* the batch may be a letter of another operand */
       if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l;
@@ -179,8 +185,8 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
   return letter_of_group;
 }
 
-/* Gives the letter all digits under which its parts are legal; even: and equal. */
-static void give_digits(const annotating *an, shard_group *group, int letter, bool even) {
+/* Gives the letter every digit with which the rules still allow its parts; with `even` they must be equal, too. */
+static void assign_digits(const strategy_reader *an, shard_group *group, int letter, bool even) {
   msc_assignment *a = &group->digits;
   a->num[letter] = 0;
   for (int i = 0; i < an->g.atoms.num; i++) {
@@ -191,7 +197,7 @@ static void give_digits(const annotating *an, shard_group *group, int letter, bo
 }
 
 /* The number of elements in the letter's largest part. */
-static int64_t largest_part(const annotating *an, const shard_group *group, int letter) {
+static int64_t largest_part(const strategy_reader *an, const shard_group *group, int letter) {
   int64_t parts = 1, size = group->rule.letter[letter].size;
   for (int i = 0; i < group->digits.num[letter]; i++) parts *= an->g.atoms.atom[group->digits.atom[letter][i]].size;
   return (size + parts - 1) / parts;
@@ -199,21 +205,22 @@ static int64_t largest_part(const annotating *an, const shard_group *group, int 
 
 /* Cuts the batch letter by the digits that divide its size, or by all digits if that makes the largest part smaller: 12
  * samples on 5 ranks become 3, 3, 2, 2 and 2. All other letters stay whole. */
-static void cut_batch(annotating *an, shard_group *group, int letter) {
+static void cut_batch(strategy_reader *an, shard_group *group, int letter) {
   if (letter >= 0) {
-    give_digits(an, group, letter, true);
+    assign_digits(an, group, letter, true);
     int64_t even = largest_part(an, group, letter);
-    give_digits(an, group, letter, false);
-    if (largest_part(an, group, letter) >= even) give_digits(an, group, letter, true);
+    assign_digits(an, group, letter, false);
+    if (largest_part(an, group, letter) >= even) assign_digits(an, group, letter, true);
   }
   group->closed = (1u << group->rule.num_letters) - 1;
   group->by = SHARD_BY_DEFAULT;
 }
 
-static void apply_default(annotating *an) {
+/* Cuts the batch of every op that nothing else cuts, and warns once where a product's batch cannot be cut. */
+static void apply_default(strategy_reader *an) {
   const int8_t *letter = shard_batch_letters(&an->g);
   const bool *is_optimizers = shard_optimizer_ops(an->g.arena, an->g.func);
-  const shard_group *first = NULL; /* that nothing cuts */
+  const shard_group *first = NULL; /* with a product whose batch stays whole */
   int64_t size = 0, num = 0;
   for (size_t i = 0; i < an->g.num_groups; i++) {
     shard_group *group = &an->g.group[i];
@@ -234,7 +241,7 @@ static void apply_default(annotating *an) {
 
 /* ---- all annotations of the ops ---- */
 
-static void read_group(annotating *an, int group) {
+static void read_group(strategy_reader *an, int group) {
   const msc_op *op = an->g.group[group].leader;
   bool tuple = msc_op_attr(op, MSC_FACT(in_strategy)),
        layout = msc_op_attr(op, MSC_FACT(in_layout)) || msc_op_attr(op, MSC_FACT(out_layout));
@@ -250,11 +257,12 @@ static void read_group(annotating *an, int group) {
   }
 }
 
-static void decide_group(annotating *an, int group) {
+/* Sets the digits of a group from what read_group found. */
+static void decide_group(strategy_reader *an, int group) {
   shard_group *of = &an->g.group[group];
   bool ok = true;
   if (an->parts[group][0]) ok = deal_digits(an, group);
-  else if (an->layout[group]) ok = shard_place_layouts(&an->g, group, an->layout[group]);
+  else if (an->layout[group]) ok = shard_take_layouts(&an->g, group, an->layout[group]);
   else return;
   bool recorded = an->layout[group] && msc_op_attr(of->leader, MSC_FACT(by)); /* in a strategy file */
   of->by = recorded ? shard_decider_parse(msc_op_str(of->leader, MSC_FACT(by))) : SHARD_BY_USER;
@@ -262,26 +270,28 @@ static void decide_group(annotating *an, int group) {
 }
 
 /* Reads the strategies of all ops and reports every fault; false: the digits cannot be chosen. */
-static bool read_strategies(annotating *an) {
+static bool read_strategies(strategy_reader *an) {
   shard_graph *g = &an->g;
   an->wrong = msc_new_array(g->arena, bool, g->num_groups);
   an->parts = msc_arena_alloc(g->arena, g->num_groups * sizeof *an->parts);
   an->layout = msc_new_array(g->arena, const msc_layout **, g->num_groups);
   for (size_t i = 0; i < g->num_groups; i++) read_group(an, (int)i);
-  MSC_TRY(choose_digits(an));
+  MSC_TRY(choose_atoms(an));
   for (size_t i = 0; i < g->num_groups; i++) decide_group(an, (int)i);
   for (size_t i = 0; i < g->num_groups; i++) an->ok &= !an->wrong[i];
   return true;
 }
 
-static void check_wanted_results(annotating *an) {
+/* Checks out_strategy and out_layout of all groups and lists the results that they fix, in an->pins. */
+static void read_pinned_results(strategy_reader *an) {
   for (size_t i = 0; i < an->g.num_groups; i++)
     if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, "out_strategy", &an->pins) &
                            shard_pin_results(&an->g, (int)i, "out_layout", &an->pins)))
       an->ok = false;
 }
 
-static void ignore_strategies(annotating *an, const char *mode) {
+/* Drops all annotations, with a warning for each op that has some. */
+static void ignore_strategies(strategy_reader *an, const char *mode) {
   for (size_t i = 0; i < an->g.num_groups; i++) {
     msc_op *op = an->g.group[i].leader;
     bool any = false;
@@ -299,9 +309,9 @@ static void ignore_strategies(annotating *an, const char *mode) {
   }
 }
 
-/* ---- inputs: `full_batch` and `dataset_strategy`; else an input is read as its first user wants it ---- */
+/* ---- inputs: `full_batch` and `dataset_strategy`; without them an input has the layout its first user wants ---- */
 
-/* Nearest legal numbers of parts for a size: divisors of both size and device count around p. */
+/* The legal numbers of parts next to p, which divide both the size and the number of devices, as text: "2 or 4". */
 static const char *nearest_parts(msc_arena *a, int64_t size, int64_t devices, int64_t p) {
   int64_t below = 1, above = 0;
   for (int64_t k = 1; k <= devices && !above; k++) {
@@ -312,7 +322,8 @@ static const char *nearest_parts(msc_arena *a, int64_t size, int64_t devices, in
   return above ? msc_arena_printf(a, "%" PRId64 " or %" PRId64, below, above) : msc_arena_printf(a, "%" PRId64, below);
 }
 
-static bool lay_input(annotating *an, size_t arg, size_t input) {
+/* Cuts an input as its entry of dataset_strategy says; false after a report. */
+static bool set_input_layout(strategy_reader *an, size_t arg, size_t input) {
   msc_value *v = an->g.func->body->args[arg];
   msc_context *ctx = an->g.ctx;
   const msc_loc *loc = msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy);
@@ -348,7 +359,7 @@ static bool lay_input(annotating *an, size_t arg, size_t input) {
   return true;
 }
 
-static bool lay_whole(annotating *an, size_t arg) {
+static bool keep_input_whole(strategy_reader *an, size_t arg) {
   const msc_layout *whole = msc_layout_replicated(an->g.ctx, an->g.func->body->args[arg]->type->rank);
   msc_arg_put(an->g.func, arg, msc_fact_msc_layout(whole));
   msc_arg_put(an->g.func, arg, msc_fact_msc_whole(msc_bool(true)));
@@ -356,7 +367,7 @@ static bool lay_whole(annotating *an, size_t arg) {
 }
 
 /* Cuts the batch of an argument over all devices, into as many parts as there are. */
-static bool lay_batch(annotating *an, size_t arg) {
+static bool cut_input_batch(strategy_reader *an, size_t arg) {
   const msc_value *v = an->g.func->body->args[arg];
   int dim = msc_batch_dim(an->g.func, arg);
   msc_layout raw;
@@ -377,14 +388,14 @@ static bool lay_batch(annotating *an, size_t arg) {
   return true;
 }
 
-static size_t num_entries(const annotating *an) {
+static size_t num_input_entries(const strategy_reader *an) {
   int64_t parts[MSC_MAX_RANK];
   size_t n = 0;
   while (msc_config_input_parts(an->pass->config, n, parts) >= 0) n++;
   return n;
 }
 
-static bool lay_inputs(annotating *an) {
+static bool set_input_layouts(strategy_reader *an) {
   msc_func *f = an->g.func;
   msc_input_mode mode = msc_config_input_mode(an->pass->config);
   size_t input = 0;
@@ -392,14 +403,16 @@ static bool lay_inputs(annotating *an) {
   bool batch = msc_config_cuts_batch(an->pass->config);
   for (size_t i = 0; i < f->body->num_args && (batch || mode != MSC_INPUT_DATA_PARALLEL); i++)
     if (msc_arg_role(f, i) <= MSC_ROLE_MASK)
-      ok &= batch ? lay_batch(an, i) : mode == MSC_INPUT_TUPLES ? lay_input(an, i, input++) : lay_whole(an, i);
-  if (mode != MSC_INPUT_TUPLES || num_entries(an) == input) return ok;
+      ok &= batch                      ? cut_input_batch(an, i)
+            : mode == MSC_INPUT_TUPLES ? set_input_layout(an, i, input++)
+                                       : keep_input_whole(an, i);
+  if (mode != MSC_INPUT_TUPLES || num_input_entries(an) == input) return ok;
   return msc_error(an->g.ctx, MSC_E_STRATEGY, msc_config_loc(an->pass->config, MSC_KEY_dataset_strategy),
-                   "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
+                   "dataset_strategy has %zu entries for the %zu inputs of the model", num_input_entries(an), input);
 }
 
 /* Can an argument have this layout: is it not partial, of the argument's rank, and has an element for each part? */
-static bool is_possible(const msc_layout *l, const msc_type *t) {
+static bool can_have_layout(const msc_layout *l, const msc_type *t) {
   msc_box_layout cuts = msc_layout_cuts(l);
   if (l->num_partial || l->rank != t->rank || !msc_box_shape_ok(&cuts, t->dim)) return false;
   for (int d = 0; d < l->rank; d++)
@@ -415,7 +428,7 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
     const msc_attr_value *given = msc_arg_attr(f, i, MSC_FACT(msc_layout));
     const msc_layout *l;
     bool is_read = msc_users_layout(f->module, f->loc, given, &l);
-    if (is_read && (!l || is_possible(l, v->type))) continue;
+    if (is_read && (!l || can_have_layout(l, v->type))) continue;
     if (is_read)
       msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s",
                 v->name ? v->name : "",
@@ -428,7 +441,7 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
   return ok;
 }
 
-/* Does the model, or dataset_strategy, cut some argument? */
+/* Does some argument have a layout that is not whole, from the model or from dataset_strategy? */
 static bool cuts_arguments(const msc_func *f) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_layout *l = shard_fixed_layout(f, i);
@@ -470,7 +483,7 @@ static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
 }
 
 /* Reports strategies on ops that no rule applies to, since these have nothing to cut. */
-static bool check_others(const annotating *an) {
+static bool check_ops_without_rule(const strategy_reader *an) {
   bool ok = true;
   for (size_t i = 0; i < an->g.num_ops; i++)
     for (int k = 0; an->g.op[i].group < 0 && k < NUM_ANNOTATIONS; k++)
@@ -480,25 +493,26 @@ static bool check_others(const annotating *an) {
   return ok;
 }
 
-/* Do the op's digits stay as they are? A search may reorder those of a tuple, but not where the rule of an aligned
- * table depends on its parts. */
-static bool is_kept(const msc_op *op, const char *annotation) {
+/* Does the op keep this annotation for later passes? in_strategy tells a search that it may choose other digits for the
+ * same numbers of parts; manual_split of an aligned table is part of the op's rule. */
+static bool keeps_annotation(const msc_op *op, const char *annotation) {
   return !strcmp(annotation, MSC_FACT(in_strategy)) ||
          (!strcmp(annotation, MSC_FACT(manual_split)) && msc_op_bool(op, MSC_FACT(aligned)));
 }
 
-static void store(annotating *an) {
+/* Writes the digits into the leaders' attributes and drops the annotations. */
+static void store_digits(strategy_reader *an) {
   shard_graph_store(&an->g);
   for (size_t i = 0; i < an->g.num_groups; i++) msc_op_unset(an->g.group[i].leader, MSC_FACT(pins));
   for (size_t i = 0; i < an->g.num_groups; i++)
     for (int k = 0; k < NUM_ANNOTATIONS; k++)
-      if (!is_kept(an->g.group[i].leader, annotations[k])) msc_op_unset(an->g.group[i].leader, annotations[k]);
+      if (!keeps_annotation(an->g.group[i].leader, annotations[k])) msc_op_unset(an->g.group[i].leader, annotations[k]);
 }
 
 bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
-  annotating an = {.pass = pass, .ok = true, .devices = msc_config_devices(pass->config)};
+  strategy_reader an = {.pass = pass, .ok = true, .devices = msc_config_devices(pass->config)};
   if (!f) return true;
   MSC_TRY(set_mesh(pass, m, f));
   an.ok = check_arguments(f, pass->scratch);
@@ -510,13 +524,13 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   bool adds = mode == MSC_AUTO_PARALLEL && msc_config_search_mode(pass->config) == MSC_SHARDING_PROPAGATION;
   if (file) MSC_TRY(msc_strategy_load(&an.g, adds, file));
   MSC_TRY(read_strategies(&an));
-  check_wanted_results(&an);
-  if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
+  read_pinned_results(&an);
+  if (!set_input_layouts(&an) | !check_ops_without_rule(&an) | !an.ok) return false;
   bool configured = cuts_arguments(f);
   configured |= an.pins != NULL;
   for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != SHARD_BY_NOBODY;
   if (!shard_searches_time(pass->config) && (mode != MSC_AUTO_PARALLEL || !configured)) apply_default(&an);
-  store(&an);
+  store_digits(&an);
   shard_insert_pins(&an.g, an.pins);
   return true;
 }

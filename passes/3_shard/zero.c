@@ -1,12 +1,12 @@
-/* zero: the parallel optimizer.  Parameters that several ranks hold alike, their layouts decided -> update and
- * optimizer state, with stage 3 the parameter itself too, cut over these ranks.
+/* zero: the parallel optimizer.  A function whose values have layouts -> the same with the update and the optimizer
+ * state of every parameter that several ranks hold alike cut over these ranks; with stage 3 the parameter itself too.
  *
- * Only layouts change: what an update wants, and where new values live.  Redistribution makes of it the reduce_scatter
- * of the gradient and the all_gather of the parameter: after the update, or with stage 3 before each use, forward and
- * backward (`msc.gathered` tells it not to keep the whole parameter in between).  What is narrowed for compute_type is
- * gathered narrow.  The forward pass and the gradients stay as they are.  With or without it, what an optimizer
- * computes besides updates, as norms, is cut as the update is.
- * What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
+ * Only layouts change: those that updates want their operands in, and those of arguments and their new values.  The
+ * pass redistribute then inserts the reduce_scatter of the gradient and the all_gather of the parameter: after the
+ * update, or with stage 3 before each use, forward and backward (`msc.gathered` tells it not to keep the whole
+ * parameter in between).  A parameter that is cast to compute_type is gathered in that type.  The forward pass and the
+ * gradients stay as they are.  With any stage, 0 too, the other ops of the optimizer, as norms, are cut as the update
+ * is. What was chosen for a parameter, and why, stands in its attribute `msc.zero`. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -17,13 +17,13 @@ typedef struct {
   msc_func *f;
   shard_graph g;
   shard_zero o;
-  const msc_layout **goal; /* by value id: what the optimizer wants it in, where that was cut; NULL */
-  const msc_layout **moved; /* by argument: where it lives from now on; NULL: where it did */
-  bool *laid;              /* by op id */
+  const msc_layout **wanted; /* by value id: the layout in which ops of the optimizer want it; NULL: none read it */
+  const msc_layout **moved;  /* by argument: its new layout; NULL: it keeps its own */
+  bool *has_layout;          /* by op id */
   const bool *is_optimizers;
-} zeroing;
+} zero_pass;
 
-static const char *layout_text(const zeroing *z, const msc_layout *l) {
+static const char *layout_text(const zero_pass *z, const msc_layout *l) {
   return msc_layout_print(z->pass->scratch, z->g.mesh, l);
 }
 
@@ -40,9 +40,9 @@ static bool narrows(const msc_op *op) {
          msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
 }
 
-/* Does the model read the parameter only narrowed, in steps of one micro-batch? Such a parameter is kept cut from stage
- * 1 on: its narrow copy is gathered, which is half the bytes of a new parameter. */
-static bool is_seen_narrow(const msc_op *update) {
+/* Does the model read the parameter only through casts to fewer bytes, and does a step have one micro-batch? Such a
+ * parameter is kept cut from stage 1 on: gathering its narrow copy moves half the bytes of the new parameter. */
+static bool is_read_narrowed(const msc_op *update) {
   const msc_value *w = update->in[0].value;
   bool any = false;
   for (const msc_use *u = w->uses; u; u = u->next) {
@@ -53,8 +53,8 @@ static bool is_seen_narrow(const msc_op *update) {
   return any && !msc_func_attr(update->block->func, MSC_FACT(micro));
 }
 
-/* Why the model has a parameter stay whole; NULL: it does not. */
-static const char *opted_out(const msc_func *f, size_t arg) {
+/* The text of msc.zero for a parameter that the model keeps whole; NULL: the model does not. */
+static const char *reason_to_stay_whole(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_parallel_optimizer));
   if (v && v->kind == MSC_ATTR_BOOL && !v->b) return "whole: its parallel_optimizer is false";
   return msc_arg_attr(f, arg, MSC_FACT(msc_cache_rows)) ? "whole: the device has only cache_rows of its rows" : NULL;
@@ -63,8 +63,9 @@ static const char *opted_out(const msc_func *f, size_t arg) {
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats) {
   const msc_value *w = update->in[0].value;
   int64_t ranks = z->most < 0 || z->most > repeats ? repeats : z->most;
-  int64_t from = operand || is_seen_narrow(update) ? 1 : 3; /* the stage that cuts it */
-  if (z->stage < from || w->def || opted_out(update->block->func, w->index) || msc_type_bytes(w->type) <= z->threshold)
+  int64_t from = operand || is_read_narrowed(update) ? 1 : 3; /* the stage that cuts it */
+  if (z->stage < from || w->def || reason_to_stay_whole(update->block->func, w->index) ||
+      msc_type_bytes(w->type) <= z->threshold)
     return 1;
   while (repeats % ranks) ranks--;
   return ranks;
@@ -72,18 +73,16 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
 
 /* ---- the ranks that hold the same ---- */
 
-/* Lists the digits that do not cut the layout and by which the update can be cut: all of them, or the largest group of
- * at most `most` ranks, near ones first. In mesh order, with those of `last` behind the others. */
-static int list_spare_digits(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
+/* Lists the digits by which the update of a parameter with this layout can be cut, and returns how many: those over
+ * which the parameter is replicated, all of them or the set of most ranks that has at most z->o.most, minor digits
+ * first. They stand in mesh order, those in `last` behind the others. */
+static int list_spare_digits(const zero_pass *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
   const msc_atoms *atoms = &z->g.atoms;
-  uint8_t used[MSC_MAX_SUBAXES], free_atom[MSC_MAX_SUBAXES];
-  int num_used = msc_atoms_in(atoms, l->first[l->rank], l->sub, used), num = 0, kept = 0;
-  for (int a = 0; a < atoms->num; a++) {
-    bool is_free = true;
-    for (int i = 0; i < num_used; i++) is_free &= used[i] != a;
-    if (is_free) free_atom[num++] = (uint8_t)a;
-  }
-  uint32_t best = 0;
+  uint8_t free_atom[MSC_MAX_SUBAXES];
+  uint32_t used = shard_atom_set(atoms, l->first[l->rank], l->sub), best = 0;
+  int num = 0, kept = 0;
+  for (int a = 0; a < atoms->num; a++)
+    if (!(used >> a & 1)) free_atom[num++] = (uint8_t)a;
   int64_t ranks = 1;
   for (uint32_t mask = 1u << num; mask-- > 1 && z->o.most >= 0;) {
     int64_t n = 1;
@@ -102,7 +101,7 @@ static int list_spare_digits(const zeroing *z, const msc_layout *l, uint32_t las
 /* ---- the dimension ---- */
 
 /* The sizes of parts when each of `parts` parts is cut into `into`. */
-static const int64_t *finer_split(const zeroing *z, const int64_t *split, int64_t parts, int64_t into) {
+static const int64_t *finer_split(const zero_pass *z, const int64_t *split, int64_t parts, int64_t into) {
   int64_t *size = msc_new_array(z->pass->scratch, int64_t, parts * into);
   for (int64_t i = 0; i < parts; i++) {
     int64_t n = split[i + 1] - split[i], c = n / into + (n % into != 0);
@@ -115,7 +114,7 @@ static const int64_t *finer_split(const zeroing *z, const int64_t *split, int64_
 }
 
 /* The layout l with dimension d cut further, by minor digits. NULL: the parts would not lie within those of l. */
-static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const msc_layout *l, int d, int num,
+static const msc_layout *cut_further(const zero_pass *z, const msc_type *t, const msc_layout *l, int d, int num,
                                      const uint8_t *atom) {
   msc_layout raw = *l;
   int at = l->first[d + 1];
@@ -130,9 +129,9 @@ static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const 
   return msc_layout_of(z->g.ctx, z->g.mesh, &raw);
 }
 
-/* The further cut whose largest part is the smallest of all dimensions', the outermost of equals. NULL: no dimension
- * can be cut. */
-static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc_layout *l, int num,
+/* The layout l with that dimension cut further, by these digits, whose largest part is then the smallest; of equals the
+ * outermost. NULL: no dimension can be cut. */
+static const msc_layout *best_cut(const zero_pass *z, const msc_type *t, const msc_layout *l, int num,
                                   const uint8_t *atom, int *out_dim) {
   const msc_layout *best = NULL;
   int64_t least = msc_local_bytes(msc_type_with_layout(z->g.ctx, t, l));
@@ -146,24 +145,21 @@ static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc
 
 /* ---- one parameter ---- */
 
-/* The digits over which an update's gradient is partial. Where these are minor digits of the cut, ranks sum only the
- * part that they need. */
-static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
+/* The digits over which the update's gradient is partial. If the cut has them as its minor digits, a reduce_scatter
+ * leaves each rank just the part that it updates. */
+static uint32_t summed_digits(const zero_pass *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
   const msc_value *g = NULL;
-  uint8_t atom[MSC_MAX_SUBAXES];
-  uint32_t mask = 0;
   for (int i = 0; i < info->num_operands; i++)
     if (!strcmp(info->operand[i].name, "g")) g = update->in[i].value;
   while (g && g->def && z->is_optimizers[g->def->id] && g->def->num_in) g = g->def->in[0].value;
   const msc_layout *l = g ? g->type->layout : NULL;
-  int num = l ? msc_atoms_in(&z->g.atoms, l->num_partial, &l->sub[l->first[l->rank]], atom) : 0;
-  for (int i = 0; i < num; i++) mask |= 1u << atom[i];
-  return mask;
+  return l ? shard_atom_set(&z->g.atoms, l->num_partial, &l->sub[l->first[l->rank]]) : 0;
 }
 
-/* The layout of the parameter's update; NULL: it stays whole. *out_why gives the reason. */
-static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, const char **out_why) {
+/* The layout of the parameter's update; NULL: it stays whole. *out_why says what was chosen, in the words of msc.zero.
+ */
+static const msc_layout *choose_cut(const zero_pass *z, const msc_op *update, const char **out_why) {
   const msc_value *w = update->in[0].value;
   uint32_t last = summed_digits(z, update);
   msc_arena *a = z->pass->scratch;
@@ -171,9 +167,9 @@ static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, con
   uint8_t atom[MSC_MAX_SUBAXES];
   int64_t bytes = msc_local_bytes(w->type);
   int dim = 0;
-  zeroing unlimited = *z;
+  zero_pass unlimited = *z;
   unlimited.o.most = -1;
-  if ((*out_why = opted_out(z->f, w->index))) return NULL;
+  if ((*out_why = reason_to_stay_whole(z->f, w->index))) return NULL;
   if (!list_spare_digits(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
   if (msc_type_bytes(w->type) <= z->o.threshold)
     return *out_why = msc_arena_printf(
@@ -191,14 +187,16 @@ static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, con
           ranks = shard_parts(&z->g.atoms, num, atom);
   *out_why = msc_arena_printf(
       a, "%s in %s: dimension %d over %" PRId64 " ranks, %" PRId64 " of %" PRId64 " bytes%s",
-      z->o.stage == 3 || is_seen_narrow(update) ? "parameter, update and state" : "update and state",
+      z->o.stage == 3 || is_read_narrowed(update) ? "parameter, update and state" : "update and state",
       layout_text(z, cut), dim, ranks, part, bytes, part * ranks == bytes ? "" : ", parts are not equal");
   return cut;
 }
 
 /* ---- ops of the optimizer ---- */
 
-static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l, int d, int letter, msc_assignment *a) {
+/* Gives the letter the digits, and the sizes of parts, that l has in dimension d. */
+static void set_digits_of_letter(const zero_pass *z, const msc_rule *rule, const msc_layout *l, int d, int letter,
+                                 msc_assignment *a) {
   a->num[letter] =
       (uint8_t)msc_atoms_in(&z->g.atoms, l->first[d + 1] - l->first[d], &l->sub[l->first[d]], a->atom[letter]);
   for (int t = 0; t < rule->num_tensors; t++)
@@ -210,36 +208,37 @@ static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l,
 }
 
 /* Lays out the op with one tensor in `l` and its others as its rule says. */
-static void lay_out_op(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
+static void lay_out_op(zero_pass *z, msc_op *op, int tensor, const msc_layout *l) {
   msc_rule *rule = &z->g.op[op->id].rule;
   const msc_layout **want = msc_new_array(z->pass->scratch, const msc_layout *, op->num_in);
   msc_assignment a;
   memset(&a, 0, sizeof a);
   for (int d = 0; d < rule->tensor[tensor].rank; d++)
-    if (rule->tensor[tensor].dim[d].num == 1) set_dim(z, rule, l, d, rule->tensor[tensor].dim[d].letter[0], &a);
+    if (rule->tensor[tensor].dim[d].num == 1)
+      set_digits_of_letter(z, rule, l, d, rule->tensor[tensor].dim[d].letter[0], &a);
   for (int t = 0; t < op->num_in; t++) {
     want[t] = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)t);
-    if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = want[t];
+    if (op->in[t].value->type->rank) z->wanted[op->in[t].value->id] = want[t];
   }
   msc_op_put(op, msc_fact_in_layout(z->g.ctx, op->num_in, want));
   for (int i = 0; i < op->num_out; i++) {
     const msc_layout *made = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)(op->num_in + i));
     op->out[i].type = msc_type_with_layout(z->g.ctx, op->out[i].type, made);
-    if (op->out[i].type->rank) z->goal[op->out[i].id] = made;
+    if (op->out[i].type->rank) z->wanted[op->out[i].id] = made;
   }
-  z->laid[op->id] = true;
+  z->has_layout[op->id] = true;
 }
 
-/* Notes in which layouts an update that is not cut wants its operands. */
-static void note_wants(zeroing *z, const msc_op *op) {
+/* Records the layouts in which an update that is not cut wants its operands. */
+static void record_wanted_layouts(zero_pass *z, const msc_op *op) {
   for (size_t t = 0; msc_op_attr(op, MSC_FACT(in_layout)) && t < op->num_in; t++)
-    if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = msc_wanted_layout(op, t);
-  z->laid[op->id] = true;
+    if (op->in[t].value->type->rank) z->wanted[op->in[t].value->id] = msc_wanted_layout(op, t);
+  z->has_layout[op->id] = true;
 }
 
-/* Can the op be laid out with one tensor in `l`? Not where a dimension that it merges would be cut behind a major one
- * that is whole, as columns of looked-up rows are where fields and columns are one dimension. */
-static bool can_lay_out(const zeroing *z, const msc_op *op, int tensor, const msc_layout *l) {
+/* Can the op be laid out with one tensor in `l`? Not if l cuts a letter that is a minor one of a merged dimension of
+ * another tensor: where fields and columns are one dimension, columns alone cannot be cut. */
+static bool can_lay_out(const zero_pass *z, const msc_op *op, int tensor, const msc_layout *l) {
   const msc_rule *rule = &z->g.op[op->id].rule;
   for (int d = 0; d < rule->tensor[tensor].rank; d++) {
     const msc_dim_letters *own = &rule->tensor[tensor].dim[d];
@@ -252,18 +251,19 @@ static bool can_lay_out(const zeroing *z, const msc_op *op, int tensor, const ms
   return true;
 }
 
-/* Lays out the ops between gradient and update, and norms, like the values that they are made for, or from. */
-static void lay_between(zeroing *z) {
+/* Lays out the other ops of the optimizer, those between gradient and update and norms: as their results are wanted,
+ * else as their operands are. */
+static void lay_out_optimizer_ops(zero_pass *z) {
   for (size_t i = z->g.num_ops; i-- > 0;) {
     msc_op *op = z->g.op[i].op;
-    const msc_layout *l = op->num_out == 1 && z->is_optimizers[i] ? z->goal[op->out[0].id] : NULL;
-    if (l && !z->laid[i] && can_lay_out(z, op, op->num_in, l)) lay_out_op(z, op, op->num_in, l);
+    const msc_layout *l = op->num_out == 1 && z->is_optimizers[i] ? z->wanted[op->out[0].id] : NULL;
+    if (l && !z->has_layout[i] && can_lay_out(z, op, op->num_in, l)) lay_out_op(z, op, op->num_in, l);
   }
   for (size_t i = 0; i < z->g.num_ops; i++) {
     msc_op *op = z->g.op[i].op;
-    for (int t = 0; t < op->num_in && z->is_optimizers[i] && !z->laid[i]; t++)
-      if (z->goal[op->in[t].value->id] && can_lay_out(z, op, t, z->goal[op->in[t].value->id]))
-        lay_out_op(z, op, t, z->goal[op->in[t].value->id]);
+    for (int t = 0; t < op->num_in && z->is_optimizers[i] && !z->has_layout[i]; t++)
+      if (z->wanted[op->in[t].value->id] && can_lay_out(z, op, t, z->wanted[op->in[t].value->id]))
+        lay_out_op(z, op, t, z->wanted[op->in[t].value->id]);
   }
 }
 
@@ -271,7 +271,7 @@ static void lay_between(zeroing *z) {
 
 static bool is_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
 
-static const msc_layout **choose_all(zeroing *z) {
+static const msc_layout **choose_cuts(zero_pass *z) {
   msc_block *b = z->f->body;
   const msc_layout **cut = msc_new_array(z->pass->scratch, const msc_layout *, b->num_args);
   int64_t num = 0;
@@ -279,7 +279,7 @@ static const msc_layout **choose_all(zeroing *z) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     const char *why = NULL;
     if (!w || w->def || !z->o.stage || msc_arg_attr(z->f, w->index, MSC_FACT(msc_zero))) continue;
-    cut[w->index] = choose_axes(z, op, &why);
+    cut[w->index] = choose_cut(z, op, &why);
     num += cut[w->index] != NULL;
     msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
     msc_arg_put(z->f, w->index, msc_fact_msc_zero(z->g.ctx, why));
@@ -288,13 +288,13 @@ static const msc_layout **choose_all(zeroing *z) {
   return cut;
 }
 
-static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
+static void move_argument(zero_pass *z, msc_value *v, const msc_layout *l) {
   v->type = msc_type_with_layout(z->g.ctx, v->type, l);
   z->moved[v->index] = l;
 }
 
 /* Gives new values the layouts of the arguments that they replace. */
-static void move_results(zeroing *z) {
+static void move_results(zero_pass *z) {
   msc_op *ret = z->f->body->last;
   const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties));
   const msc_layout **want = msc_new_array(z->pass->scratch, const msc_layout *, ret->num_in);
@@ -305,8 +305,8 @@ static void move_results(zeroing *z) {
   msc_op_put(ret, msc_fact_in_layout(z->g.ctx, ret->num_in, want));
 }
 
-/* Lets the parameter be kept cut; if it is read narrowed, the cast is cut too, so that the narrow value is gathered. */
-static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
+/* Keeps the parameter cut. Casts of it to fewer bytes are cut too, so that the narrow value is gathered. */
+static void move_parameter(zero_pass *z, msc_value *w, const msc_layout *cut) {
   move_argument(z, w, cut);
   for (const msc_use *u = w->uses; u; u = u->next)
     if (narrows(u->user)) lay_out_op(z, u->user, 0, cut);
@@ -314,13 +314,13 @@ static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
 }
 
 /* Gives state the layout of its update; with stage 3 the parameter too. */
-static void move_arguments(zeroing *z, const msc_layout *const *cut) {
+static void move_arguments(zero_pass *z, const msc_layout *const *cut) {
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     if (!w || w->def || !cut[w->index]) continue;
     for (int t = 1; t < op->num_in && t < msc_info(op)->num_operands; t++)
       if (msc_info(op)->operand[t].tied >= 0 && !op->in[t].value->def) move_argument(z, op->in[t].value, cut[w->index]);
-    if ((z->o.stage == 3 || is_seen_narrow(op)) && w->type->layout != cut[w->index])
+    if ((z->o.stage == 3 || is_read_narrowed(op)) && w->type->layout != cut[w->index])
       move_parameter(z, op->in[0].value, cut[w->index]);
   }
   move_results(z);
@@ -328,8 +328,8 @@ static void move_arguments(zeroing *z, const msc_layout *const *cut) {
 
 /* ---- the pass ---- */
 
-/* Finds the finest digits that cut arguments or over which gradients are partial. */
-static bool find_digits(zeroing *z) {
+/* Chooses the atoms by the layouts of all arguments and results; false after a report. */
+static bool find_digits(zero_pass *z) {
   size_t num = 0, room = z->f->body->num_args;
   for (size_t i = 0; i < z->g.num_ops; i++) room += z->g.op[i].op->num_out;
   const msc_layout **layout = msc_new_array(z->pass->scratch, const msc_layout *, room);
@@ -343,22 +343,22 @@ static bool find_digits(zeroing *z) {
 
 bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
-  zeroing z = {.pass = pass, .f = f, .o = shard_zero_of(pass->config)};
+  zero_pass z = {.pass = pass, .f = f, .o = shard_zero_of(pass->config)};
   if (!f || !msc_func_attr(f, MSC_FACT(ties)) || !msc_op_attr(f->body->last, MSC_FACT(in_layout))) return true;
   MSC_TRY(shard_graph_of(pass, f, &z.g));
   MSC_TRY(find_digits(&z));
-  z.goal = msc_new_array(pass->scratch, const msc_layout *, z.g.num_values);
+  z.wanted = msc_new_array(pass->scratch, const msc_layout *, z.g.num_values);
   z.moved = msc_new_array(pass->scratch, const msc_layout *, f->body->num_args);
   z.is_optimizers = shard_optimizer_ops(pass->scratch, f);
-  z.laid = msc_new_array(pass->scratch, bool, z.g.num_ops);
-  const msc_layout **cut = choose_all(&z);
+  z.has_layout = msc_new_array(pass->scratch, bool, z.g.num_ops);
+  const msc_layout **cut = choose_cuts(&z);
   for (size_t i = 0; i < z.g.num_ops; i++) {
     msc_op *op = z.g.op[i].op;
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     if (w && !w->def && cut[w->index]) lay_out_op(&z, op, 0, cut[w->index]);
-    else if (w) note_wants(&z, op);
+    else if (w) record_wanted_layouts(&z, op);
   }
-  lay_between(&z);
+  lay_out_optimizer_ops(&z);
   move_arguments(&z, cut);
   return true;
 }

@@ -1,7 +1,8 @@
 /* explain.c: decided strategies in; their costs and the runners-up out (see explain.h).
  *
- * The search's own model and tables are built once more, with every choice open.  A way's cost is its own table plus
- * those to its neighbours as they are; a copy (model.h) between them takes whatever place is then best for it. */
+ * The search's model and tables are built again, with every choice open.  The cost of a way to cut an op is that of its
+ * state plus those of the flows to its neighbours in their decided states; a copy (model.h) between them takes the
+ * state that is then best. */
 #include "passes/3_shard/explain/explain.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ enum { MAX_WAYS = 4096, MAX_WORK = 1 << 26, MOST_INSTEAD = 3, MOST_AROUND = 256 
 typedef struct {
   int *num;
   const int **state; /* by variable: the states that it may take */
-} allowance;
+} allowed_states;
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -28,17 +29,18 @@ typedef struct {
   shard_problem p;
   size_t *first, *at; /* tables by variable: p.table[at[first[v]] ... at[first[v + 1] - 1]] touch v */
   int *state;         /* by variable: as decided */
-  int *number;        /* by variable: in the surroundings at hand, + 1; 0: not there */
-  allowance decided;
+  int *number;        /* by variable: its number among those that collect_neighbours found, + 1; 0: not found */
+  allowed_states decided;
   shard_chains *chains;
-  int *all_states; /* 0, 1, 2 ...: lists of states that are equal shall be the same */
+  int *all_states; /* 0, 1, 2 ...: one array, because shard_restrict takes equal lists to be one pointer */
   int64_t work_ns; /* of all groups as decided */
   shard_figures figures;
-} explaining;
+} explainer;
 
 /* ---- the tables ---- */
 
-/* False where the user put digits on a letter in another order than the mesh's: a search has no such state. */
+/* False if a letter has its digits in another order than the mesh: only a user can say so, a search has no such state.
+ */
 static bool is_in_mesh_order(const msc_assignment *a, int num_letters) {
   for (int l = 0; l < num_letters; l++)
     for (int k = 1; k < a->num[l]; k++)
@@ -53,7 +55,7 @@ static bool same_digits(const msc_assignment *a, const msc_assignment *b, int nu
 }
 
 /* Is the decided choice of the variable one of the states that a search would offer for it? */
-static bool is_a_state(const explaining *e, const shard_space_options *o, const shard_variable *v) {
+static bool is_searched_state(const explainer *e, const shard_space_options *o, const shard_variable *v) {
   shard_variable open = *v;
   memset(&open.fixed, 0, sizeof open.fixed);
   open.closed = 0;
@@ -71,19 +73,19 @@ static bool is_a_state(const explaining *e, const shard_space_options *o, const 
 
 /* Builds the space with every choice open. A variable whose decided digits are no state of a search stays fixed, so
  * that all others can still be compared. */
-static bool open_space(explaining *e) {
+static bool open_space(explainer *e) {
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
   MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall),
                            shard_bucket_of(e->g.func), false, &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
-    if (!is_a_state(e, &o, &e->m.var[v])) continue;
+    if (!is_searched_state(e, &o, &e->m.var[v])) continue;
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);
     e->m.var[v].closed = 0;
   }
   return shard_space_of(&e->m, &o, e->g.arena, &e->space);
 }
 
-static void index_tables(explaining *e) {
+static void index_tables(explainer *e) {
   shard_space_problem(e->space, &e->p);
   size_t *room = msc_new_array(e->g.arena, size_t, e->m.num_vars + 2);
   for (size_t i = 0; i < e->p.num_tables; i++) {
@@ -99,14 +101,14 @@ static void index_tables(explaining *e) {
   }
 }
 
-/* ---- where everything is ---- */
+/* ---- the decided states ---- */
 
-static int64_t table_entry(const explaining *e, const shard_table *t, int a, int b) {
+static int64_t table_entry(const explainer *e, const shard_table *t, int a, int b) {
   return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b];
 }
 
 /* The cost of variable v in this state, with all its neighbours in their decided states. */
-static int64_t cost_of_state(const explaining *e, int v, int state) {
+static int64_t cost_of_state(const explainer *e, int v, int state) {
   int64_t sum = 0;
   for (size_t i = e->first[v]; i < e->first[v + 1]; i++) {
     const shard_table *t = &e->p.table[e->at[i]];
@@ -115,11 +117,11 @@ static int64_t cost_of_state(const explaining *e, int v, int state) {
   return sum;
 }
 
-/* ---- what may move ---- */
+/* ---- which states are allowed ---- */
 
-/* Allows variable v only the states with its decided digits: several where states differ in the sums that pass
- * through. */
-static void pin(explaining *e, allowance *w, size_t v) {
+/* Allows variable v only the states with its decided digits. There are several where states differ in the digits over
+ * which sums pass through unfinished. */
+static void allow_decided(explainer *e, allowed_states *w, size_t v) {
   const shard_group *group = &e->g.group[e->m.var[v].group];
   int num = 0, *state = msc_new_array(e->g.arena, int, e->p.num_states[v]);
   msc_assignment a;
@@ -130,14 +132,15 @@ static void pin(explaining *e, allowance *w, size_t v) {
   w->num[v] = num, w->state[v] = num == 1 ? e->all_states + state[0] : state;
 }
 
-static allowance allow_everything(explaining *e) {
-  allowance w = {msc_new_array(e->g.arena, int, e->m.num_vars), msc_new_array(e->g.arena, const int *, e->m.num_vars)};
+static allowed_states allow_everything(explainer *e) {
+  allowed_states w = {msc_new_array(e->g.arena, int, e->m.num_vars),
+                      msc_new_array(e->g.arena, const int *, e->m.num_vars)};
   for (size_t v = 0; v < e->m.num_vars; v++) w.num[v] = e->p.num_states[v], w.state[v] = e->all_states;
   return w;
 }
 
 /* Finds the least cost among the allowed states; false: there is none, or the search would take too much work. */
-static bool least_step(explaining *e, const allowance *w, int *out_state, int64_t *out_ns) {
+static bool least_step(explainer *e, const allowed_states *w, int *out_state, int64_t *out_ns) {
   shard_problem p;
   int64_t bound = 0;
   memset(out_state, 0, e->m.num_vars * sizeof *out_state);
@@ -147,9 +150,9 @@ static bool least_step(explaining *e, const allowance *w, int *out_state, int64_
   return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
 }
 
-/* Puts every op into its decided state, and every copy into the state that is best for these. False: some op's decided
- * digits are no state of the space. */
-static bool place_all(explaining *e) {
+/* Finds the decided state of every variable, and the best states of copies for these. False: the decided digits of some
+ * variable are no state of the space. */
+static bool find_decided_states(explainer *e) {
   int most = 1;
   int64_t ns;
   for (size_t v = 0; v < e->m.num_vars; v++) most = e->p.num_states[v] > most ? e->p.num_states[v] : most;
@@ -158,7 +161,7 @@ static bool place_all(explaining *e) {
   e->decided = allow_everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     if (e->m.var[v].group < 0) continue;
-    pin(e, &e->decided, v);
+    allow_decided(e, &e->decided, v);
     if (!e->decided.num[v]) return false;
   }
   e->state = msc_new_array(e->g.arena, int, e->m.num_vars);
@@ -176,13 +179,16 @@ typedef struct {
   shard_table *table;
 } surroundings;
 
-/* Collects v, and around it the copies and the ops whose passing sums are open: variables that take their best states
- * when v changes. All other variables keep theirs. */
-static void look_around(explaining *e, int v, surroundings *s) {
+/* Collects v and the variables connected to it that have several decided states, copies among them: they take their
+ * best states when v changes. All other variables keep theirs. */
+static void collect_neighbours(explainer *e, int v, surroundings *s) {
   msc_arena *a = e->g.arena;
-  *s = (surroundings){
-      1, msc_new_array(a, int, MOST_AROUND), msc_new_array(a, int, MOST_AROUND), msc_new_array(a, const int *,
-          MOST_AROUND), 0, NULL};
+  *s = (surroundings){1,
+                      msc_new_array(a, int, MOST_AROUND),
+                      msc_new_array(a, int, MOST_AROUND),
+                      msc_new_array(a, const int *, MOST_AROUND),
+                      0,
+                      NULL};
   s->var[0] = v;
   e->number[v] = 1;
   for (int k = 0; k < s->num; k++)
@@ -198,9 +204,8 @@ static void look_around(explaining *e, int v, surroundings *s) {
     s->num_states[k] = e->decided.num[s->var[k]], s->state[k] = e->decided.state[s->var[k]];
 }
 
-/* The part of table t for the collected variables' states. A variable outside of them contributes its decided state
- * only. */
-static shard_table part_of_table(explaining *e, const surroundings *s, const shard_table *t) {
+/* The entries of table t for the allowed states of collected variables and the decided states of all others. */
+static shard_table table_of_collected(explainer *e, const surroundings *s, const shard_table *t) {
   int a = e->number[t->a] - 1, b = t->b < 0 ? -1 : e->number[t->b] - 1;
   int rows = a < 0 ? 1 : s->num_states[a], columns = b < 0 ? 1 : s->num_states[b];
   int64_t *cost = msc_new_array(e->g.arena, int64_t, (size_t)rows * (size_t)columns);
@@ -215,10 +220,10 @@ static shard_table part_of_table(explaining *e, const surroundings *s, const sha
 
 /* The least cost of v and what look_around collects when v takes one of these states; *out_state: the state that it
  * takes. */
-static int64_t least_around(explaining *e, int v, int num, const int *states, int *out_state) {
+static int64_t least_cost_near(explainer *e, int v, int num, const int *states, int *out_state) {
   surroundings s;
   int64_t ns = 0, bound;
-  look_around(e, v, &s);
+  collect_neighbours(e, v, &s);
   s.num_states[0] = num, s.state[0] = states;
   s.table = msc_new_array(e->g.arena, shard_table, s.num_tables);
   size_t tables = 0;
@@ -227,7 +232,7 @@ static int64_t least_around(explaining *e, int v, int num, const int *states, in
       const shard_table *t = &e->p.table[e->at[i]];
       int other = t->b < 0 ? -1 : t->a == s.var[k] ? t->b : t->a;
       if (other >= 0 && e->number[other] && e->number[other] - 1 < k) continue; /* it was there */
-      s.table[tables++] = part_of_table(e, &s, t);
+      s.table[tables++] = table_of_collected(e, &s, t);
     }
   int *state = msc_new_array(e->g.arena, int, s.num);
   shard_problem p = {.num_vars = s.num, .num_states = s.num_states, .num_tables = tables, .table = s.table};
@@ -237,9 +242,9 @@ static int64_t least_around(explaining *e, int v, int num, const int *states, in
   return ns;
 }
 
-/* ---- ways ---- */
+/* ---- ways to cut one op ---- */
 
-static const char *cuts_text(const explaining *e, const msc_rule *rule, const msc_assignment *a) {
+static const char *cuts_text(const explainer *e, const msc_rule *rule, const msc_assignment *a) {
   const char *text = "";
   for (int l = 0; l < rule->num_letters; l++)
     if (a->num[l])
@@ -248,7 +253,7 @@ static const char *cuts_text(const explaining *e, const msc_rule *rule, const ms
   return *text ? text : "whole";
 }
 
-static const char *layouts_text(explaining *e, int group, const msc_assignment *a) {
+static const char *layouts_text(explainer *e, int group, const msc_assignment *a) {
   const shard_op *o = &e->g.op[e->g.group[group].leader->id];
   msc_assignment digits = *a;
   const char *text = "";
@@ -259,7 +264,7 @@ static const char *layouts_text(explaining *e, int group, const msc_assignment *
   return text;
 }
 
-static shard_way way_of(explaining *e, int v, int state, int64_t move_ns) {
+static shard_way make_way(explainer *e, int v, int state, int64_t move_ns) {
   const shard_class *c = shard_class_of(e->space, v);
   int group = e->m.var[v].group;
   msc_assignment a;
@@ -271,12 +276,12 @@ static shard_way way_of(explaining *e, int v, int state, int64_t move_ns) {
                      .bytes = c->bytes[state]};
 }
 
-static int64_t decided_move_ns(const explaining *e, int v) {
+static int64_t decided_move_ns(const explainer *e, int v) {
   return cost_of_state(e, v, e->state[v]) - shard_class_of(e->space, v)->ns[e->state[v]];
 }
 
 /* Lists all states that cut the op differently from what was decided. */
-static int other_states(const explaining *e, int v, int *out_state) {
+static int other_states(const explainer *e, int v, int *out_state) {
   const shard_group *group = &e->g.group[e->m.var[v].group];
   msc_assignment a;
   int num = 0;
@@ -287,24 +292,24 @@ static int other_states(const explaining *e, int v, int *out_state) {
   return num;
 }
 
-static void compare_states(explaining *e, int v, shard_reason *r) {
+static void compare_states(explainer *e, int v, shard_reason *r) {
   int *other = msc_new_array(e->g.arena, int, e->p.num_states[v]), num = other_states(e, v, other), next, same;
   int64_t now_ns = decided_move_ns(e, v);
   r->num_ways = e->m.var[v].closed ? -1 : e->p.num_states[v];
-  r->chosen = way_of(e, v, e->state[v], now_ns);
+  r->chosen = make_way(e, v, e->state[v], now_ns);
   if (!num) return;
-  int64_t decided = least_around(e, v, e->decided.num[v], e->decided.state[v], &same),
-          ns = least_around(e, v, num, other, &next);
+  int64_t decided = least_cost_near(e, v, e->decided.num[v], e->decided.state[v], &same),
+          ns = least_cost_near(e, v, num, other, &next);
   if (ns >= SHARD_IMPOSSIBLE) return;
   int64_t more = ns - decided - shard_class_of(e->space, v)->ns[next] + r->chosen.work_ns;
-  r->next = way_of(e, v, next, now_ns + more);
+  r->next = make_way(e, v, next, now_ns + more);
 }
 
 /* ---- the whole step ---- */
 
 /* Allows every variable all its states, except that ops decided by the user keep theirs unless all_free. */
-static allowance allow_undecided(explaining *e, bool all_free) {
-  allowance w = allow_everything(e);
+static allowed_states allow_undecided(explainer *e, bool all_free) {
+  allowed_states w = allow_everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     int group = e->m.var[v].group;
     bool users = group >= 0 && e->g.group[group].by == SHARD_BY_USER;
@@ -313,20 +318,20 @@ static allowance allow_undecided(explaining *e, bool all_free) {
   return w;
 }
 
-static int64_t work_of(const explaining *e, const int *state) {
+static int64_t work_of(const explainer *e, const int *state) {
   int64_t ns = 0;
   for (size_t v = 0; v < e->m.num_vars; v++)
     if (e->m.var[v].group >= 0) ns += shard_class_of(e->space, (int)v)->ns[state[v]];
   return ns;
 }
 
-static int64_t bytes_kept_in(const explaining *e, const int *state) {
+static int64_t bytes_kept_in(const explainer *e, const int *state) {
   int64_t bytes = 0;
   for (size_t v = 0; v < e->m.num_vars; v++) bytes += shard_class_of(e->space, (int)v)->bytes[state[v]];
   return bytes;
 }
 
-static void set_figures(explaining *e) {
+static void compute_figures(explainer *e) {
   shard_figures *f = &e->figures;
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
   for (size_t i = 0; i < e->p.num_tables; i++) {
@@ -335,20 +340,20 @@ static void set_figures(explaining *e) {
   }
   f->bytes = bytes_kept_in(e, e->state);
   e->work_ns = work_of(e, e->state);
-  allowance w = allow_undecided(e, false);
+  allowed_states w = allow_undecided(e, false);
   if (least_step(e, &w, state, &f->kept_ns)) f->kept_bytes = bytes_kept_in(e, state);
   else f->kept_ns = 0;
   w = allow_undecided(e, true);
   if (!least_step(e, &w, state, &f->free_ns)) f->free_ns = 0;
 }
 
-static const char *cuts_of_state(const explaining *e, int v, int state) {
+static const char *cuts_of_state(const explainer *e, int v, int state) {
   msc_assignment a;
   shard_state_digits(e->space, v, state, &a);
   return cuts_text(e, &e->g.group[e->m.var[v].group].rule, &a);
 }
 
-static void list_changes(explaining *e, int v, const int *state, shard_instead *i) {
+static void list_changes(explainer *e, int v, const int *state, shard_instead *i) {
   i->changed = msc_new_array(e->pass->scratch, const char *, e->m.num_vars);
   for (size_t u = 0; u < e->m.num_vars; u++) {
     const msc_op *leader = e->m.var[u].group < 0 ? NULL : e->g.group[e->m.var[u].group].leader;
@@ -359,7 +364,8 @@ static void list_changes(explaining *e, int v, const int *state, shard_instead *
   }
 }
 
-static int64_t moves_at(explaining *e, int v, int *state) {
+/* The time of layout changes around v if all variables have these states. */
+static int64_t move_ns_in(explainer *e, int v, int *state) {
   int *decided = e->state;
   e->state = state;
   int64_t ns = decided_move_ns(e, v);
@@ -369,46 +375,47 @@ static int64_t moves_at(explaining *e, int v, int *state) {
 
 /* The step of least time in which op v takes one of these states; false: there is none, or it would take too much
  * work. */
-static bool step_with(explaining *e, int v, int num, const int *states, shard_instead *out) {
+static bool find_step_with(explainer *e, int v, int num, const int *states, shard_instead *out) {
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
-  allowance w = allow_undecided(e, false);
+  allowed_states w = allow_undecided(e, false);
   w.num[v] = num, w.state[v] = states;
   MSC_TRY(num > 0 && least_step(e, &w, state, &out->step_ns));
-  out->way = way_of(e, v, state[v], 0);
+  out->way = make_way(e, v, state[v], 0);
   out->bytes = bytes_kept_in(e, state);
   out->work_ns = work_of(e, state) - e->work_ns;
   out->move_ns = out->step_ns - e->figures.step_ns - out->work_ns;
-  out->way.move_ns = moves_at(e, v, state);
+  out->way.move_ns = move_ns_in(e, v, state);
   list_changes(e, v, state, out);
   return true;
 }
 
-static void take_out(const explaining *e, int v, const char *cuts, int *num, int *state) {
+/* Removes from the list the states that cut v in this way. */
+static void remove_cut_alike(const explainer *e, int v, const char *cuts, int *num, int *state) {
   int kept = 0;
   for (int i = 0; i < *num; i++)
     if (strcmp(cuts_of_state(e, v, state[i]), cuts) != 0) state[kept++] = state[i];
   *num = kept;
 }
 
-/* Compares whole steps in which v is cut otherwise: the best alternatives, or only the one asked for (`cuts`). */
-static void compare_whole(explaining *e, int v, const char *cuts, shard_reason *r) {
+/* Fills in r->instead: whole steps in which v is cut otherwise, the best first, or only the way asked for (`cuts`). */
+static void compare_whole_steps(explainer *e, int v, const char *cuts, shard_reason *r) {
   int num = e->p.num_states[v], asked = 0;
   int *state = msc_arena_copy(e->g.arena, e->all_states, (size_t)num * sizeof *state),
       *one = msc_new_array(e->g.arena, int, num);
   r->instead = msc_new_array(e->pass->scratch, shard_instead, MOST_INSTEAD + 1);
   for (int i = 0; cuts && i < num; i++)
     if (!strcmp(cuts_of_state(e, v, i), cuts)) one[asked++] = i;
-  if (cuts && step_with(e, v, asked, one, &r->instead[0])) r->num_instead = 1;
+  if (cuts && find_step_with(e, v, asked, one, &r->instead[0])) r->num_instead = 1;
   if (cuts) return;
-  take_out(e, v, r->chosen.cuts, &num, state);
-  while (r->num_instead < MOST_INSTEAD && step_with(e, v, num, state, &r->instead[r->num_instead]))
-    take_out(e, v, r->instead[r->num_instead++].way.cuts, &num, state);
+  remove_cut_alike(e, v, r->chosen.cuts, &num, state);
+  while (r->num_instead < MOST_INSTEAD && find_step_with(e, v, num, state, &r->instead[r->num_instead]))
+    remove_cut_alike(e, v, r->instead[r->num_instead++].way.cuts, &num, state);
 }
 
-/* ---- all of them ---- */
+/* ---- one group ---- */
 
 /* The op's rule and, for each letter, its size and number of parts, as text. */
-static const char *letters_text(const explaining *e, const shard_group *group) {
+static const char *letters_text(const explainer *e, const shard_group *group) {
   msc_arena *a = e->pass->scratch;
   const msc_rule *rule = &group->rule;
   const char *text = msc_rule_print(a, rule);
@@ -425,7 +432,7 @@ static const char *letters_text(const explaining *e, const shard_group *group) {
 }
 
 /* The size of the letter's largest part divided by its mean part. */
-static double imbalance_of(const explaining *e, const shard_group *group, int l) {
+static double imbalance_of(const explainer *e, const shard_group *group, int l) {
   const int64_t *split = group->split[l], size = group->rule.letter[l].size;
   int64_t parts = shard_parts(&e->g.atoms, group->digits.num[l], group->digits.atom[l]),
           most = (size + parts - 1) / parts;
@@ -433,7 +440,7 @@ static double imbalance_of(const explaining *e, const shard_group *group, int l)
   return size > 0 ? (double)most * (double)parts / (double)size : 1;
 }
 
-static void explain_group(explaining *e, int v, shard_reason *r) {
+static void explain_group(explainer *e, int v, shard_reason *r) {
   int number = e->m.var[v].group;
   const shard_group *group = &e->g.group[number];
   *r = (shard_reason){.op = group->leader,
@@ -453,14 +460,14 @@ static void explain_group(explaining *e, int v, shard_reason *r) {
 
 /* ---- the program before the search ---- */
 
-static const msc_op *named_before(const msc_op *end, const char *name) {
+static const msc_op *find_named_before(const msc_op *end, const char *name) {
   for (const msc_op *op = end->block->first; op != end; op = op->next)
     if (op->name && !op->forward && !strcmp(op->name, name)) return op;
   return NULL;
 }
 
-/* Removes what a search inserted, because the model makes variables for it again: the ops that bring a value into one
- * layout for several users, and the independence of the sums of gradients, which rejoin their ops. */
+/* Undoes what a search inserted, because the model will make variables for it again: removes the ops that bring a value
+ * into one layout for several users, and returns sums of gradients to the groups of their ops. */
 static void undo_copies(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
@@ -470,7 +477,8 @@ static void undo_copies(msc_func *f) {
       msc_op_erase(op);
       continue;
     }
-    const msc_op *owner = msc_op_attr(op, MSC_FACT(owner)) ? named_before(op, msc_op_str(op, MSC_FACT(owner))) : NULL;
+    const msc_op *owner =
+        msc_op_attr(op, MSC_FACT(owner)) ? find_named_before(op, msc_op_str(op, MSC_FACT(owner))) : NULL;
     if (!owner || !msc_op_attr(op, MSC_FACT(owner_letters))) continue;
     op->forward = owner;
     op->letters = msc_op_str(op, MSC_FACT(owner_letters));
@@ -480,7 +488,7 @@ static void undo_copies(msc_func *f) {
 /* ---- all of them ---- */
 
 /* Reports that the op cannot be cut in the way that was asked for. Returns false. */
-static bool no_such_way(const explaining *e, int v, const char *cuts) {
+static bool no_such_way(const explainer *e, int v, const char *cuts) {
   const msc_op *op = e->g.group[e->m.var[v].group].leader;
   int num = e->p.num_states[v];
   const char **ways = msc_new_array(e->g.arena, const char *, num);
@@ -491,14 +499,14 @@ static bool no_such_way(const explaining *e, int v, const char *cuts) {
 }
 
 bool shard_explain(msc_pass_ctx *pass, msc_func *f, const char *op, const char *cuts, shard_explanation *out) {
-  explaining e = {.pass = pass};
+  explainer e = {.pass = pass};
   undo_copies(f);
   MSC_TRY(shard_graph_of(pass, f, &e.g));
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &e.cost);
   shard_model_of(&e.g, &e.m);
   bool open = open_space(&e);
   if (open) index_tables(&e);
-  if (open && place_all(&e)) set_figures(&e);
+  if (open && find_decided_states(&e)) compute_figures(&e);
   else e.space = NULL;
   e.chains = shard_chains_of(&e.g);
   const bool *forward = msc_forward_ops(pass->scratch, f);
@@ -511,7 +519,7 @@ bool shard_explain(msc_pass_ctx *pass, msc_func *f, const char *op, const char *
     shard_reason *r = &out->reason[out->num++];
     explain_group(&e, (int)v, r);
     if (!op || strcmp(op, leader->name) != 0 || !e.figures.step_ns) continue;
-    compare_whole(&e, (int)v, cuts, r);
+    compare_whole_steps(&e, (int)v, cuts, r);
     if (cuts && !r->num_instead) return no_such_way(&e, (int)v, cuts);
   }
   out->figures = e.figures;

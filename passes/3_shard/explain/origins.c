@@ -1,5 +1,5 @@
-/* origins.c: records which op or argument handed on which digit, atom by atom -> the attributes `inherited` and
- * `conflicts`, and the chains that explain reads from them (see origins.h). */
+/* origins.c: for every atom the op or argument that a group or value got it from, recorded during propagation -> the
+ * attributes `inherited` and `conflicts`; these attributes -> chains from each origin (see origins.h). */
 #include "passes/3_shard/explain/origins.h"
 
 #include <stdlib.h>
@@ -11,13 +11,14 @@ typedef struct conflict {
   struct conflict *next;
 } conflict;
 
-/* The source of an atom: number of a group + 1, minus (number of an argument + 1), or NOBODY. */
+/* Where an atom came from: the number of a group + 1, the number of an argument negated - 1, or NOBODY. */
 enum { NOBODY = 0 };
 
 struct shard_origins {
   shard_graph *g;
   size_t num_atoms;
-  int32_t *of_value, *of_group; /* by value or group, and atom */
+  int32_t *of_value,
+      *of_group; /* by id of a value or number of a group, times num_atoms, plus atom: where it came from */
   conflict *first, **end;
 };
 
@@ -56,9 +57,9 @@ static const char *value_text(const msc_value *v) {
   return v->name ? v->name : "an argument";
 }
 
-/* The name of the source of the atom; where it has none, that of the nearest named one before it. NULL: there is
- * none. */
-static const char *giver_text(const shard_origins *o, int32_t who, int atom) {
+/* The name of the source `who` of an atom; of a group without a name that of the nearest named source before it. NULL:
+ * there is none. */
+static const char *source_text(const shard_origins *o, int32_t who, int atom) {
   while (who > 0 && !o->g->group[who - 1].leader->name) who = *group_entry(o, who - 1, atom);
   if (who > 0) return o->g->group[who - 1].leader->name;
   return who == NOBODY ? NULL
@@ -69,7 +70,7 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
                             shard_digit_list there) {
   msc_context *ctx = o->g->ctx;
   int atom = there.num ? there.atom[0] : here.atom[0];
-  const char *by = giver_text(o, *value_entry(o, v, atom), atom);
+  const char *by = source_text(o, *value_entry(o, v, atom), atom);
   msc_attr *attrs = NULL;
   size_t num = 0;
   msc_attrs_put(ctx, &attrs, &num, msc_fact_value(ctx, value_text(v)));
@@ -82,7 +83,7 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   *o->end = c, o->end = &c->next;
 }
 
-/* Atoms with the same source share an entry. */
+/* Writes `inherited` of a group's leader: one entry for all atoms with the same source. */
 static void store_inherited(const shard_origins *o, int group) {
   shard_graph *g = o->g;
   msc_attr_value *entry = msc_new_array(g->arena, msc_attr_value, o->num_atoms);
@@ -90,7 +91,7 @@ static void store_inherited(const shard_origins *o, int group) {
   uint32_t done = 0;
   for (size_t a = 0; a < o->num_atoms; a++) {
     int32_t who = *group_entry(o, group, (int)a);
-    const char *by = who == NOBODY || done >> a & 1 ? NULL : giver_text(o, who, (int)a);
+    const char *by = who == NOBODY || done >> a & 1 ? NULL : source_text(o, who, (int)a);
     if (!by) continue;
     uint8_t atom[MSC_MAX_SUBAXES];
     int atoms = 0;
@@ -128,28 +129,30 @@ void shard_origins_store(shard_origins *o) {
 typedef struct {
   const char *name;
   int group;
-} named;
+} named_group;
 
 struct shard_chains {
   shard_graph *g;
   size_t num_names;
-  named *name;       /* of leaders, sorted */
-  const char **from; /* by group and atom: who gave it, or NULL */
-  int *before;       /* the same: that group, or -1: none, or no op */
+  named_group *name; /* of leaders, sorted */
+  const char **from; /* by group and atom: the name of the op or argument it came from, or NULL */
+  int *before;       /* by group and atom: the group of that op; -1: it is none, or came from an argument */
 };
 
-static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const named_group *)a)->name, ((const named_group *)b)->name);
+}
 
 static int by_name_and_group(const void *a, const void *b) {
   int order = by_name(a, b);
-  return order ? order : ((const named *)a)->group - ((const named *)b)->group;
+  return order ? order : ((const named_group *)a)->group - ((const named_group *)b)->group;
 }
 
-/* The group with that name. Several can have it, as update ops do: then the last one before `after`, else the first one
- * other than `after`. -1: none. */
+/* The group whose leader has that name. Several can have it, as update ops do: then the last one below number `after`,
+ * else the first one other than `after`. -1: none. */
 static int group_named(const shard_chains *c, const char *name, int after) {
-  const named *found = bsearch(&(named){name, 0}, c->name, c->num_names, sizeof *c->name, by_name),
-              *end = c->name + c->num_names;
+  const named_group *found = bsearch(&(named_group){name, 0}, c->name, c->num_names, sizeof *c->name, by_name),
+                    *end = c->name + c->num_names;
   int group = -1;
   while (found && found > c->name && !strcmp(found[-1].name, name)) found--;
   for (; found && found < end && !strcmp(found->name, name); found++)
@@ -157,7 +160,7 @@ static int group_named(const shard_chains *c, const char *name, int after) {
   return group;
 }
 
-static const char *field(const msc_attr_value *dict, const char *name) {
+static const char *text_in(const msc_attr_value *dict, const char *name) {
   const msc_attr_value *v = dict->kind == MSC_ATTR_DICT ? msc_find_attr(dict->dict.a, dict->dict.num, name) : NULL;
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
@@ -166,15 +169,9 @@ static const msc_layout *digits_in(const msc_attr_value *dict, const char *name)
   return dict->kind == MSC_ATTR_DICT ? msc_attr_layout(msc_find_attr(dict->dict.a, dict->dict.num, name)) : NULL;
 }
 
-/* The atoms that lie in the given digits, as a mask.  Digits come from a plan and need not be whole atoms. */
+/* The atoms that begin in the digits; NULL: no digits.  Digits come from a plan and need not be whole atoms. */
 static uint32_t atoms_in(const shard_graph *g, const msc_layout *digits) {
-  uint32_t mask = 0;
-  for (int s = 0; digits && s < digits->first[1]; s++)
-    for (int a = 0; a < g->atoms.num; a++) {
-      const msc_subaxis *atom = &g->atoms.atom[a], *digit = &digits->sub[s];
-      if (atom->axis == digit->axis && atom->pre >= digit->pre && atom->pre < digit->pre * digit->size) mask |= 1u << a;
-    }
-  return mask;
+  return digits ? shard_atom_set(&g->atoms, digits->first[1], digits->sub) : 0;
 }
 
 static const msc_attr_value *list_fact_of(const msc_op *op, const char *name, size_t *out_num) {
@@ -187,7 +184,7 @@ static void read_inherited(shard_chains *c, size_t group) {
   size_t num, atoms = (size_t)c->g->atoms.num;
   const msc_attr_value *entry = list_fact_of(c->g->group[group].leader, MSC_FACT(inherited), &num);
   for (size_t i = 0; i < num; i++) {
-    const char *by = field(&entry[i], MSC_FACT(by));
+    const char *by = text_in(&entry[i], MSC_FACT(by));
     uint32_t mask = by ? atoms_in(c->g, digits_in(&entry[i], MSC_FACT(digits))) : 0;
     for (size_t a = 0; a < atoms; a++)
       if (mask >> a & 1) c->from[group * atoms + a] = by, c->before[group * atoms + a] = group_named(c, by, (int)group);
@@ -198,11 +195,11 @@ shard_chains *shard_chains_of(shard_graph *g) {
   shard_chains *c = msc_new(g->arena, shard_chains);
   size_t entries = g->num_groups * (size_t)g->atoms.num;
   c->g = g;
-  c->name = msc_new_array(g->arena, named, g->num_groups + 1);
+  c->name = msc_new_array(g->arena, named_group, g->num_groups + 1);
   c->from = msc_new_array(g->arena, const char *, entries + 1);
   c->before = msc_new_array(g->arena, int, entries + 1);
   for (size_t i = 0; i < g->num_groups; i++)
-    if (g->group[i].leader->name) c->name[c->num_names++] = (named){g->group[i].leader->name, (int)i};
+    if (g->group[i].leader->name) c->name[c->num_names++] = (named_group){g->group[i].leader->name, (int)i};
   qsort(c->name, c->num_names, sizeof *c->name, by_name_and_group);
   for (size_t i = 0; i < entries; i++) c->before[i] = -1;
   for (size_t i = 0; i < g->num_groups; i++) read_inherited(c, i);
@@ -211,7 +208,7 @@ shard_chains *shard_chains_of(shard_graph *g) {
 
 /* The number of steps from `group` back to the origin of the atom, at most the number of groups: attributes read from a
  * plan may form a circle. */
-static size_t way_back(const shard_chains *c, int group, int atom) {
+static size_t steps_to_origin(const shard_chains *c, int group, int atom) {
   size_t num = 0;
   for (; group >= 0 && num < c->g->num_groups; num++) {
     size_t at = (size_t)group * (size_t)c->g->atoms.num + (size_t)atom;
@@ -221,9 +218,9 @@ static size_t way_back(const shard_chains *c, int group, int atom) {
   return num;
 }
 
-/* The chain of the atom from its origin to `by`, whose group is `group` (-1: no op). */
+/* The chain of the atom from its origin to the op or argument `by`; group: that op's (-1: none). */
 static shard_chain chain_from(const shard_chains *c, const char *by, int group, int atom) {
-  size_t all = way_back(c, group, atom), num = all < SHARD_MOST_THROUGH ? all : SHARD_MOST_THROUGH;
+  size_t all = steps_to_origin(c, group, atom), num = all < SHARD_MOST_THROUGH ? all : SHARD_MOST_THROUGH;
   const char **back = msc_new_array(c->g->arena, const char *, num + 1);
   for (size_t i = 0; i < all; i++) {
     size_t at = (size_t)group * (size_t)c->g->atoms.num + (size_t)atom;
@@ -237,7 +234,7 @@ static shard_chain chain_from(const shard_chains *c, const char *by, int group, 
                        .through = back};
 }
 
-static bool same_way(const shard_chain *a, const shard_chain *b) {
+static bool same_path(const shard_chain *a, const shard_chain *b) {
   bool same = a->num == b->num && a->left_out == b->left_out && !strcmp(a->origin, b->origin);
   for (size_t i = 0; same && i < a->num; i++) same = !strcmp(a->through[i], b->through[i]);
   return same;
@@ -256,7 +253,7 @@ size_t shard_chains_to(const shard_chains *c, int group, shard_chain **out_chain
       size_t at = (size_t)group * atoms + atom, same = 0;
       if (!c->from[at]) continue;
       chain[num] = chain_from(c, c->from[at], c->before[at], atom);
-      while (same < num && !same_way(&chain[same], &chain[num])) same++;
+      while (same < num && !same_path(&chain[same], &chain[num])) same++;
       if (same == num) num++;
       digit[same * MSC_MAX_SUBAXES + (size_t)digits[same]++] = atom;
     }
@@ -264,8 +261,8 @@ size_t shard_chains_to(const shard_chains *c, int group, shard_chain **out_chain
   return num;
 }
 
-/* The chain of digits that the op itself has, or had before it gave them up; without a recorded source it is its own
- * origin. */
+/* The chain of digits that the group's leader has, or had before the conflict; `mask`: their atoms. Without a recorded
+ * source the leader is their origin. */
 static shard_chain own_chain(const shard_chains *c, int group, const msc_layout *digits, uint32_t mask) {
   const msc_op *leader = c->g->group[group].leader;
   shard_chain chain = {.digits = digits, .origin = leader->name, .loc = leader->loc};
@@ -282,16 +279,14 @@ size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict *
   *out_conflict = msc_new_array(c->g->arena, shard_conflict, num + 1);
   for (size_t i = 0; i < num; i++) {
     const msc_layout *here = digits_in(&entry[i], MSC_FACT(here)), *there = digits_in(&entry[i], MSC_FACT(there));
-    const char *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], MSC_FACT(value));
+    const char *by = text_in(&entry[i], MSC_FACT(by)), *value = text_in(&entry[i], MSC_FACT(value));
     const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, MSC_FACT(dim)) : NULL;
     if (!there || !value || !dim || dim->kind != MSC_ATTR_INT || !c->g->group[group].leader->name) continue;
     uint32_t mask = atoms_in(c->g, there), own = atoms_in(c->g, here);
     if (!mask) mask = own;
     shard_conflict *to = &(*out_conflict)[kept++];
-    *to = (shard_conflict){.op = c->g->group[group].leader->name,
-                           .value = value,
-                           .dim = dim->i,
-                           .here = own_chain(c, group, here, own)};
+    *to = (shard_conflict){
+        .op = c->g->group[group].leader->name, .value = value, .dim = dim->i, .here = own_chain(c, group, here, own)};
     to->there = by && mask ? chain_from(c, by, group_named(c, by, group), __builtin_ctz(mask))
                            : (shard_chain){.origin = by ? by : value};
     to->there.digits = there;

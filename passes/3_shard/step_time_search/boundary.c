@@ -1,14 +1,14 @@
-/* boundary.c: a model with strategies and layouts given by the user -> letters that get no further digits: those of ops
- * that read only arguments which the user cut, and those that stay whole behind a change from data to model parallelism
- * (see model.h). */
+/* boundary.c: a model with strategies and layouts of the user -> bits in `closed` of letters that get no further
+ * digits: all of ops that read only arguments which the user cut, and the batch of ops behind one whose batch the user
+ * keeps whole (see shard_keep_boundaries in model.h). */
 #include <string.h>
 
 #include "passes/3_shard/step_time_search/model.h"
 
 typedef enum { UNKNOWN, WHOLE, CUT } batch_state;
 
-/* What the ops before this one say about the batch, as the user configured them: cut on one path to it, or whole on all
- * paths that say anything. */
+/* What the user's strategies before this op say about its batch: CUT if they cut it on some path to the op, else WHOLE
+ * if they keep it whole on some path. */
 static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
   batch_state seen = UNKNOWN;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -18,8 +18,8 @@ static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
   return seen;
 }
 
-/* The letters of a product that its parameters do not have; to cut these means that every rank holds whole
- * parameters. */
+/* The letters of a product that no parameter of it has: if only these are cut, every rank holds whole parameters. 0:
+ * the op is no product, or reads no parameter. */
 static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
   uint32_t all = (1u << o->rule.num_letters) - 1, data = all;
   if (msc_info(o->op)->cost != MSC_COST_FLOPS) return 0;
@@ -38,7 +38,7 @@ static bool reads_cut_arguments(const shard_graph *g, const msc_op *op) {
   bool any = false;
   for (size_t t = 0; t < op->num_in; t++) {
     const msc_value *v = op->in[t].value;
-    const msc_layout *l = v->def ? NULL : g->given[v->index];
+    const msc_layout *l = v->def ? NULL : g->arg_layout[v->index];
     if (v->type->rank && (!l || msc_layout_is_replicated(l))) return false;
     any |= v->type->rank > 0;
   }
@@ -54,7 +54,8 @@ void shard_keep_boundaries(shard_model *m) {
     const shard_group *group = k < 0 ? NULL : &g->group[k];
     if (!group || g->op[i].op->forward) continue;
     int l = batch[k];
-    /* what the user cut is computed as it is cut, although to cut it further is free */
+    /* an op on arguments that the user cut gets no further digits, although cutting an argument further costs nothing
+     */
     if (group->leader == g->op[i].op && reads_cut_arguments(g, group->leader))
       m->var[m->of_op[i].var].closed |= (1u << g->op[i].rule.num_letters) - 1;
     of_op[i] = batch_before(of_op, g->op[i].op);

@@ -3,9 +3,9 @@
  * Bucket elimination (Dechter 1999): take the variable whose removal leaves the smallest table, add up every table that
  * mentions it, keep the minimum over its states for each state of its neighbours, and remember the table; afterwards
  * read the states back in reverse order.  Cost O(sum of table sizes): exponential only in the width, which is 2 on
- * networks with residual connections.  A removal whose tables, and their places among the neighbours, were seen before
- * has the result of then: of L equal layers one is worked out, and the others cost a look-up and, along the chain of
- * what is left between them, one product of a vector and a matrix each. */
+ * networks with residual connections.  A removal of the same tables, in the same places among the neighbours, as an
+ * earlier one reuses its result: of L equal layers one is computed, and the others cost a look-up and, along the chain
+ * of the variables left between them, one product of a vector and a matrix each. */
 #include <string.h>
 
 #include "ir/abi/clock.h"
@@ -24,7 +24,7 @@ static const double TOO_LARGE = 1e300;
 
 typedef struct {
   int num;             /* variables */
-  int var[MAX_SCOPE];  /* ascending, but for the two of a given table */
+  int var[MAX_SCOPE];  /* ascending, except that a table of the problem keeps its order */
   const int64_t *cost; /* mixed radix, first variable major */
   bool gone;           /* a variable of it was removed */
 } factor;
@@ -37,7 +37,7 @@ typedef struct link {
 typedef struct {
   int num, var[MAX_SCOPE]; /* neighbours at the time of removal */
   int removed;
-  link *factors, *own; /* that mentioned it; it alone */
+  link *factors, *own; /* the factors that mention it and others; those of it alone */
   const int64_t *cost;
 } step;
 
@@ -50,16 +50,16 @@ typedef struct {
 typedef struct {
   msc_arena *arena;
   const shard_problem *p;
-  link **of_var;   /* by variable: the factors of more than one variable that mention it, and some that are gone */
+  link **of_var;   /* by variable: the factors that mention it and other variables; some may be gone */
   link **own;      /* by variable: the factors of it alone */
-  double *size;    /* by variable: of its removal, as of now; negative: removed */
-  int64_t *sum;    /* of the states of one variable */
-  candidate *heap; /* least first; entries whose size is no longer the variable's are skipped */
+  double *size;    /* by variable: entries of its removal at present, times its states; negative: it is removed */
+  int64_t *sum;    /* room for one number per state of any variable */
+  candidate *heap; /* smallest first; entries whose size is not the variable's present one are skipped */
   size_t num_heap, room_heap;
-  msc_copies removal;   /* in terms that repeat: tables summed up, where their variables stand among neighbours */
+  msc_copies removal;   /* keys of removals (write_key) */
   const int64_t **made; /* by number of a removal: its table, or NULL */
   shard_effort effort;
-  double max_work, table_entries; /* states looked at, at most; entries of the tables made */
+  double max_work, table_entries; /* limit on effort.entries; entries of the tables made so far */
 } elimination;
 
 /* ---- the heap ---- */
@@ -87,8 +87,9 @@ static int add_var(int *list, int num, int var) {
   return num + 1;
 }
 
-/* Lists the neighbours of var; -1 when there are too many. Unlinks factors that are gone. */
-static int scope_of(elimination *e, int var, int *out_var) {
+/* Lists the neighbours of var, the other variables of its factors, and returns how many; -1: too many. Unlinks factors
+ * that are gone. */
+static int find_neighbours(elimination *e, int var, int *out_var) {
   int num = 0, buffer[MAX_SCOPE + 1];
   for (link **l = &e->of_var[var]; *l;) {
     const factor *f = (*l)->factor;
@@ -113,17 +114,16 @@ static double table_size(const shard_problem *p, const int *var, int num) {
 }
 
 /* Pushes the variable with its present size onto the heap; older entries of it become invalid. */
-static void weigh_variable(elimination *e, int var) {
-  int scope[MAX_SCOPE], num = scope_of(e, var, scope);
+static void update_size(elimination *e, int var) {
+  int scope[MAX_SCOPE], num = find_neighbours(e, var, scope);
   double size = num < 0 ? TOO_LARGE : table_size(e->p, scope, num) * e->p->num_states[var];
   if (size == e->size[var]) return;
   e->size[var] = size;
   push_candidate(e, (candidate){size, var});
 }
 
-/* Adds a factor to its variables, with as many links. One of a single variable goes into a separate list, since it does
- * not add to the size of a removal. */
-static void insert_as(elimination *e, factor *f, link *l, int num, const int *var, const int64_t *cost) {
+/* Fills in factor f and links it to its variables, by the `num` links at l. */
+static void link_factor(elimination *e, factor *f, link *l, int num, const int *var, const int64_t *cost) {
   f->num = num;
   memcpy(f->var, var, (size_t)num * sizeof *var);
   f->cost = cost;
@@ -134,17 +134,17 @@ static void insert_as(elimination *e, factor *f, link *l, int num, const int *va
   }
 }
 
-static void insert(elimination *e, int num, const int *var, const int64_t *cost) {
-  insert_as(e, msc_new(e->arena, factor), msc_new_array(e->arena, link, num), num, var, cost);
+static void add_factor(elimination *e, int num, const int *var, const int64_t *cost) {
+  link_factor(e, msc_new(e->arena, factor), msc_new_array(e->arena, link, num), num, var, cost);
 }
 
 /* ---- removing ---- */
 
-/* A factor during a removal: by how many entries one state of each neighbour, and of the removed variable, moves in its
- * table. */
+/* A factor during a removal. */
 typedef struct {
   const int64_t *cost;
-  size_t stride[MAX_SCOPE], own;
+  size_t stride[MAX_SCOPE]; /* by neighbour: entries from one of its states to the next; 0: the factor has it not */
+  size_t own;               /* the same of the removed variable */
 } operand;
 
 static operand operand_of(const elimination *e, const step *s, const factor *f) {
@@ -158,8 +158,9 @@ static operand operand_of(const elimination *e, const step *s, const factor *f) 
   return o;
 }
 
-/* Lists the factors of a removal; from *out_split on those that depend on the last neighbour. */
-static int operands_of(const elimination *e, const step *s, operand *out, int *out_split) {
+/* Lists the factors of a removal and returns how many; from *out_split on those that depend on the last neighbour. -1:
+ * too many. */
+static int list_operands(const elimination *e, const step *s, operand *out, int *out_split) {
   int num = 0, behind = MAX_FACTORS;
   for (int k = 0; k < 2; k++)
     for (const link *l = k ? s->own : s->factors; l; l = l->next) {
@@ -192,8 +193,8 @@ __attribute__((optimize("O3"))) static void lower_row(int64_t *row, int states, 
   for (int b = 0; b < states; b++) row[b] = sum[b] < row[b] ? sum[b] : row[b];
 }
 
-/* For one state of each neighbour but the last, and every state of the last: the minimum over the removed variable's
- * states. */
+/* Writes, for one state (at) of each neighbour but the last, and every state of the last, the minimum over the removed
+ * variable's states. */
 static void fill_row(const elimination *e, const step *s, int num, int split, const operand *o, const int *at,
                      int64_t *row) {
   int last = s->num ? e->p->num_states[s->var[s->num - 1]] : 1;
@@ -214,7 +215,8 @@ static void fill_row(const elimination *e, const step *s, int num, int split, co
   }
 }
 
-/* A copy of a factor's table in which the entries for the last neighbour are contiguous. */
+/* A copy of an operand's table in which the entries for the last neighbour are contiguous; sets the operand's strides
+ * to match. NULL, and nothing done: it depends on more than one other neighbour. */
 static const int64_t *make_contiguous(const elimination *e, const step *s, operand *o) {
   int last = s->num - 1, states = e->p->num_states[s->var[last]], own = o->own ? e->p->num_states[s->removed] : 1;
   size_t size = (size_t)states * (size_t)own;
@@ -237,9 +239,9 @@ static const int64_t *make_contiguous(const elimination *e, const step *s, opera
   return t;
 }
 
-static const int64_t *removal_table(elimination *e, const step *s) {
+static const int64_t *make_removal_table(elimination *e, const step *s) {
   operand o[MAX_FACTORS];
-  int split, num = operands_of(e, s, o, &split), at[MAX_SCOPE] = {0};
+  int split, num = list_operands(e, s, o, &split), at[MAX_SCOPE] = {0};
   if (num < 0) return NULL;
   for (int k = split; k < num; k++)
     if (o[k].stride[s->num - 1] != 1) {
@@ -262,20 +264,21 @@ static const int64_t *removal_table(elimination *e, const step *s) {
 
 /* ---- removals that repeat ---- */
 
-static int place_in_step(const step *s, int var) {
+static int neighbour_number(const step *s, int var) {
   for (int n = 0; n < s->num; n++)
     if (s->var[n] == var) return n;
   return MAX_SCOPE;
 }
 
-/* The key under which a removal is remembered: two words per factor, its table and the places of its variables. */
-static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
+/* Writes the key of a removal: two words per factor, its table and which neighbours its variables are, then the numbers
+ * of states. Returns how many words; 0: too many factors. */
+static size_t write_key(const elimination *e, const step *s, uint64_t *word) {
   size_t num = 0;
   for (int k = 0; k < 2; k++)
     for (const link *l = k ? s->own : s->factors; l; l = l->next) {
       if (num == MAX_FACTORS) return 0;
       uint64_t cost = (uint64_t)(uintptr_t)l->factor->cost, places = 0;
-      for (int i = 0; i < l->factor->num; i++) places = places << 4 | (uint64_t)place_in_step(s, l->factor->var[i]);
+      for (int i = 0; i < l->factor->num; i++) places = places << 4 | (uint64_t)neighbour_number(s, l->factor->var[i]);
       places = places << 4 | (uint64_t)l->factor->num;
       size_t at = num++; /* in ascending order: there are few */
       for (; at && (word[2 * at - 2] > cost || (word[2 * at - 2] == cost && word[2 * at - 1] > places)); at--)
@@ -287,7 +290,8 @@ static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
   return 2 * num + (size_t)s->num + 1;
 }
 
-/* Is the removal within the limits on work and on memory? A table that is kept takes the place of several sums. */
+/* Is the removal within the limits on work and on memory? Counts its table. An entry that is kept weighs as much as
+ * MIN_SHARE sums. */
 static bool has_room(elimination *e, const step *s) {
   double size = table_size(e->p, s->var, s->num);
   e->table_entries += size;
@@ -295,20 +299,20 @@ static bool has_room(elimination *e, const step *s) {
          (size == 1 || e->table_entries <= e->max_work / MIN_SHARE);
 }
 
-static const int64_t *table_of_step(elimination *e, const step *s) {
+static const int64_t *find_removal_table(elimination *e, const step *s) {
   uint64_t word[2 * MAX_FACTORS + MAX_SCOPE + 1];
-  size_t num = words_of(e, s, word);
+  size_t num = write_key(e, s, word);
   if (num == 0) return NULL;
   uint32_t before = e->removal.index.num, k = msc_copy_of(&e->removal, word, num * sizeof *word);
   e->effort.removals++;
   if (k == before) msc_grow(e->arena, e->made, k);
   if (e->made[k]) e->effort.shared++;
-  else if (has_room(e, s)) e->made[k] = removal_table(e, s);
+  else if (has_room(e, s)) e->made[k] = make_removal_table(e, s);
   return e->made[k];
 }
 
-/* The factors of one variable alone, as a list; many of them are added up into one first. */
-static link *own_of(elimination *e, int var) {
+/* The list of a variable's own factors; more than MAX_OWN of them are first added up into one. */
+static link *own_factors(elimination *e, int var) {
   int num = 0, states = e->p->num_states[var];
   for (const link *l = e->own[var]; l; l = l->next) num++;
   if (num <= MAX_OWN) return e->own[var];
@@ -317,16 +321,17 @@ static link *own_of(elimination *e, int var) {
     for (int x = 0; x < states; x++) sum[x] += l->factor->cost[x];
   for (int x = 0; x < states; x++) sum[x] = sum[x] < SHARD_IMPOSSIBLE ? sum[x] : SHARD_IMPOSSIBLE;
   e->own[var] = NULL;
-  insert(e, 1, &var, sum);
+  add_factor(e, 1, &var, sum);
   return e->own[var];
 }
 
-/* Removes the variable of step s. False: too many factors meet in it, or limits are reached. */
+/* Removes the variable of step s, and adds its least cost to *out_rest if it has no neighbours. False, and nothing
+ * changed: too many factors meet in it, or limits are reached. */
 static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
-  s->num = scope_of(e, s->removed, s->var);
+  s->num = find_neighbours(e, s->removed, s->var);
   s->factors = e->of_var[s->removed];
-  s->own = own_of(e, s->removed);
-  const int64_t *cost = s->cost = table_of_step(e, s);
+  s->own = own_factors(e, s->removed);
+  const int64_t *cost = s->cost = find_removal_table(e, s);
   if (!cost) return false;
   if (s->num > e->effort.width) e->effort.width = s->num;
   for (const link *l = s->factors; l; l = l->next) l->factor->gone = true;
@@ -335,8 +340,8 @@ static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
     *out_rest = *out_rest + cost[0] < SHARD_IMPOSSIBLE ? *out_rest + cost[0] : SHARD_IMPOSSIBLE;
     return true;
   }
-  insert(e, s->num, s->var, cost);
-  for (int i = 0; i < s->num; i++) weigh_variable(e, s->var[i]);
+  add_factor(e, s->num, s->var, cost);
+  for (int i = 0; i < s->num; i++) update_size(e, s->var[i]);
   return true;
 }
 
@@ -363,7 +368,7 @@ bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, 
   return shard_eliminate_steps(arena, p, max_work, out_state, out_cost, out_effort, NULL);
 }
 
-static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size_t max_work) {
+static void start_elimination(elimination *e, msc_arena *arena, const shard_problem *p, size_t max_work) {
   *e = (elimination){.arena = arena, .p = p, .max_work = (double)max_work};
   e->of_var = msc_new_array(arena, link *, p->num_vars);
   e->own = msc_new_array(arena, link *, p->num_vars);
@@ -376,9 +381,9 @@ static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size
   link *l = msc_new_array(arena, link, 2 * p->num_tables);
   for (size_t i = 0; i < p->num_tables; i++) {
     int var[2] = {p->table[i].a, p->table[i].b};
-    insert_as(e, &f[i], &l[2 * i], var[1] < 0 ? 1 : 2, var, p->table[i].cost);
+    link_factor(e, &f[i], &l[2 * i], var[1] < 0 ? 1 : 2, var, p->table[i].cost);
   }
-  for (int v = 0; v < p->num_vars; v++) weigh_variable(e, v);
+  for (int v = 0; v < p->num_vars; v++) update_size(e, v);
 }
 
 /* Pops the variable whose removal takes the least work now; entries that are no longer valid are dropped. */
@@ -391,7 +396,7 @@ static candidate next_candidate(elimination *e) {
 bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                            shard_effort *out_effort, shard_step *out_step) {
   elimination e;
-  begin(&e, arena, p, max_work);
+  start_elimination(&e, arena, p, max_work);
   step *steps = msc_new_array(arena, step, p->num_vars);
   *out_cost = 0;
   for (int i = 0; i < p->num_vars; i++) {
@@ -409,27 +414,27 @@ bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_
   return true;
 }
 
-/* Counts the work without doing it: the order of removals depends only on the variables' numbers of states. */
+/* Simulates the removals without tables: their order depends only on numbers of states. */
 double shard_elimination_work(msc_arena *arena, const shard_problem *p, double most) {
   elimination e;
   double work = 0;
-  begin(&e, arena, p, SIZE_MAX);
+  start_elimination(&e, arena, p, SIZE_MAX);
   for (int left = p->num_vars; left > 0 && work <= most; left--) {
     candidate c = next_candidate(&e);
-    int scope[MAX_SCOPE], num = scope_of(&e, c.var, scope);
+    int scope[MAX_SCOPE], num = find_neighbours(&e, c.var, scope);
     work += c.size;
     if (num < 0) break;
     for (const link *l = e.of_var[c.var]; l; l = l->next) l->factor->gone = true;
     e.size[c.var] = -1;
-    if (num) insert(&e, num, scope, NULL);
-    for (int i = 0; i < num; i++) weigh_variable(&e, scope[i]);
+    if (num) add_factor(&e, num, scope, NULL);
+    for (int i = 0; i < num; i++) update_size(&e, scope[i]);
   }
   return work;
 }
 
-/* ---- some variables held ---- */
+/* ---- elimination with some variables fixed ---- */
 
-/* The entries of a table for one state of one of its variables. */
+/* The entries of a factor's table for one state of its variable number `at`. */
 static const int64_t *slice_of(const elimination *e, const factor *f, int at, int state) {
   size_t inner = 1, outer = 1, states = (size_t)e->p->num_states[f->var[at]];
   for (int i = 0; i < at; i++) outer *= (size_t)e->p->num_states[f->var[i]];
@@ -440,7 +445,7 @@ static const int64_t *slice_of(const elimination *e, const factor *f, int at, in
   return cost;
 }
 
-/* Fixes a variable in this state: it is removed from all its tables. */
+/* Fixes a variable in this state: replaces its factors by their slices for the state. */
 static void hold_variable(elimination *e, int var, int state) {
   e->size[var] = -1;
   for (const link *l = e->of_var[var]; l; l = l->next) {
@@ -451,14 +456,14 @@ static void hold_variable(elimination *e, int var, int state) {
     for (int i = 0; i < f->num; i++)
       if (f->var[i] == var) at = i;
       else rest[num++] = f->var[i];
-    insert(e, num, rest, slice_of(e, f, at, state));
-    for (int i = 0; i < num; i++) weigh_variable(e, rest[i]);
+    add_factor(e, num, rest, slice_of(e, f, at, state));
+    for (int i = 0; i < num; i++) update_size(e, rest[i]);
   }
 }
 
 /* The variable to fix when removals become too large: the one in the most tables, divided by how often it was fixed
  * before. */
-static int variable_to_hold(const elimination *e, const int *times_held) {
+static int choose_held_variable(const elimination *e, const int *times_held) {
   int worst = -1, most = 0;
   for (int v = 0; v < e->p->num_vars; v++) {
     int tables = 0;
@@ -472,7 +477,7 @@ static int variable_to_hold(const elimination *e, const int *times_held) {
 
 bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t max_table, int *times_held, int *state) {
   elimination e;
-  begin(&e, arena, p, SIZE_MAX);
+  start_elimination(&e, arena, p, SIZE_MAX);
   step *steps = msc_new_array(arena, step, p->num_vars);
   int num = 0;
   int64_t rest = 0;
@@ -480,7 +485,7 @@ bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t ma
     candidate c = next_candidate(&e);
     if (shard_time_is_up(p->deadline_s)) return false;
     if (c.size > (double)max_table) {
-      int held = variable_to_hold(&e, times_held);
+      int held = choose_held_variable(&e, times_held);
       if (held != c.var) push_candidate(&e, c);
       hold_variable(&e, held, state[held]);
       times_held[held]++;

@@ -24,8 +24,8 @@ typedef struct {
 
 enum { SHARD_MAX_SCOPE = 12 };
 
-/* One removal: the least cost of all variables removed so far that it depends on, by the states of its neighbours at
- * the time, of which the first is major. */
+/* One removal of a variable: for each assignment of its neighbours at the time, the first one major, the least cost of
+ * the tables that it adds up. */
 typedef struct {
   int removed, num, var[SHARD_MAX_SCOPE];
   const int64_t *cost;
@@ -33,30 +33,30 @@ typedef struct {
 
 typedef struct {
   int width;               /* most neighbours at a removal */
-  size_t removals, shared; /* of variables; of those, ones whose table was known */
-  double entries;          /* of the tables made, times the states removed: the work */
+  size_t removals, shared; /* removals of variables; those of them that reused an earlier table */
+  double entries;          /* entries of the tables made, each times the removed variable's states: the work */
 } shard_effort;
 
 /* Has the deadline passed? A deadline of 0 never does. */
 bool shard_time_is_up(double deadline_s);
 
-/* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and
- * the minimum.  False when more than `max_work` sums would be looked at for all tables in between, or a quarter of that
- * kept, or time is up: the caller asks for less at a time.  out_effort may be NULL. */
+/* Writes the state of every variable at the minimum, and the minimum; where states are equal, the lowest number. 
+ * False: it would take more than `max_work` sums, or more than a quarter of that in stored entries, or time is up; the
+ * caller then solves for fewer variables at a time.  out_effort may be NULL. */
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                      shard_effort *out_effort);
 
-/* Does the same, and returns the removals in order, unless out_step is NULL. */
+/* Does the same, and also writes the removals in order, unless out_step is NULL. */
 bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                            shard_effort *out_effort, shard_step *out_step);
 
 /* How many sums shard_eliminate would compute if no removal repeated another; counting stops above `most`. */
 double shard_elimination_work(msc_arena *arena, const shard_problem *p, double most);
 
-/* Where a removal would compute more than `max_table` sums, a variable is fixed in its present state instead: the one
- * in the most tables that was fixed least often before (times_held counts). state[]: an assignment; it becomes the best
- * of all in which the fixed variables keep their states, so it costs no more than before. False, and nothing written:
- * time is up, or too many tables meet. */
+/* Improves the assignment state[] by elimination with some variables fixed in their states: where a removal would
+ * compute more than `max_table` sums, the variable in the most tables is fixed, of equals the one fixed least often so
+ * far (times_held, by variable, counts). The result is the best assignment in which the fixed variables keep their
+ * states. False, and nothing written: time is up. */
 bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t max_table, int *times_held, int *state);
 
 #endif

@@ -1,4 +1,4 @@
-/* limit.c: charges on memory -> the best strategy that stays within the limit (see step_time_search/state.h). */
+/* limit.c: a limit on memory -> the best strategy that stays within it, found by charging for memory (see state.h). */
 #include <string.h>
 
 #include "passes/3_shard/step_time_search/answers.h"
@@ -19,25 +19,25 @@ typedef struct {
   int *state;             /* by variable; of an exact search */
 } strategy;
 
-static strategy strategy_of(const shard_timing *t, msc_arena *a) {
+static strategy new_strategy(const shard_time_search *t, msc_arena *a) {
   return (strategy){SHARD_NO_STRATEGY, msc_new_array(a, msc_assignment, t->m.num_vars),
                     msc_new_array(a, int, t->m.num_vars)};
 }
 
-static void copy_strategy(const shard_timing *t, strategy *to, const strategy *from) {
+static void copy_strategy(const shard_time_search *t, strategy *to, const strategy *from) {
   to->cost = from->cost;
   memcpy(to->digits, from->digits, t->m.num_vars * sizeof *to->digits);
   memcpy(to->state, from->state, t->m.num_vars * sizeof *to->state);
 }
 
-static const int64_t **bytes_of_states(const shard_timing *t, msc_arena *a) {
+static const int64_t **bytes_of_states(const shard_time_search *t, msc_arena *a) {
   const int64_t **bytes = msc_new_array(a, const int64_t *, t->m.num_vars);
   for (size_t v = 0; v < t->m.num_vars; v++) bytes[v] = shard_class_of(t->full, (int)v)->bytes;
   return bytes;
 }
 
 /* Reads the digits, cost and bytes of the states that a strategy has; p: the problem without a charge. */
-static void read_states(shard_timing *t, const shard_problem *p, strategy *s) {
+static void read_states(shard_time_search *t, const shard_problem *p, strategy *s) {
   s->cost = (shard_cost){0};
   for (size_t v = 0; v < t->m.num_vars; v++) {
     const shard_class *c = shard_class_of(t->full, (int)v);
@@ -68,7 +68,7 @@ static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size
 }
 
 /* Finds the strategy that keeps the fewest bytes of all; no strategy keeps less than *out_bound. False: too large. */
-static bool find_least_memory(shard_timing *t, strategy *out, int64_t *out_bound) {
+static bool find_least_memory(shard_time_search *t, strategy *out, int64_t *out_bound) {
   shard_problem p, bytes;
   int64_t least;
   MSC_TRY(shard_all_strategies(t));
@@ -89,8 +89,9 @@ static bool find_least_memory(shard_timing *t, strategy *out, int64_t *out_bound
   return true;
 }
 
-/* The strategy that keeps the fewest bytes of all; false: it is not known. */
-static bool least_memory(shard_timing *t, strategy *out) {
+/* Writes the strategy that keeps the fewest bytes of all, from the answers or by a search; false: it is not known to
+ * be the one. */
+static bool get_least_memory(shard_time_search *t, strategy *out) {
   shard_answer known = {.digits = out->digits, .state = out->state};
   if (!shard_recall(t, SHARD_LEAST_MEMORY, 0, &known)) {
     MSC_TRY(find_least_memory(t, out, &known.bound));
@@ -103,7 +104,7 @@ static bool least_memory(shard_timing *t, strategy *out) {
 
 /* Replaces *best by the best strategy within the limit, unless the search for it takes too much work. It begins just
  * above the bound of the charge and goes up to *best in growing steps, since few partial strategies are so good. */
-static void search_within_limit(shard_timing *t, strategy *best) {
+static void search_within_limit(shard_time_search *t, strategy *best) {
   shard_problem plain, charged;
   shard_within found = SHARD_GAVE_UP;
   if (!shard_all_strategies(t)) return;
@@ -131,13 +132,15 @@ static void search_within_limit(shard_timing *t, strategy *best) {
 
 /* ---- part of one strategy, part of another ---- */
 
-static uint32_t position_in_program(const shard_timing *t, int v) {
+/* The id of the op at which variable v stands in the program. */
+static uint32_t position_in_program(const shard_time_search *t, int v) {
   const shard_variable *of = &t->m.var[v];
   if (of->group >= 0) return t->g.group[of->group].leader->id;
   return of->copied->def ? of->copied->def->id : of->member[1].op->id;
 }
 
-static int *ranks_of(const shard_timing *t, msc_arena *a) {
+/* By variable: its place in the order of the program, from 0. */
+static int *order_of_variables(const shard_time_search *t, msc_arena *a) {
   size_t vars = t->m.num_vars;
   int *rank = msc_new_array(a, int, vars), *at = msc_new_array(a, int, t->g.num_ops + 1);
   for (size_t v = 0; v < vars; v++) at[position_in_program(t, (int)v) + 1]++;
@@ -146,15 +149,16 @@ static int *ranks_of(const shard_timing *t, msc_arena *a) {
   return rank;
 }
 
-/* With one charge, equal layers all make the same choice. Improves on that: as many variables as fit take their states
- * in `faster`, the rest those in `smaller`. */
-static void mix_strategies(shard_timing *t, const strategy *faster, const strategy *smaller, strategy *best) {
+/* Replaces *best by a better strategy within the limit, if there is one, that takes the states of `faster` up to some
+ * variable and those of `smaller` from there on, or the other way round. Under one charge all equal layers make the
+ * same choice, and such a mix comes closer to the limit. */
+static void mix_strategies(shard_time_search *t, const strategy *faster, const strategy *smaller, strategy *best) {
   shard_problem p;
   if (!shard_all_strategies(t)) return;
   shard_space_charge(t->full, 0);
   if (!shard_space_problem(t->full, &p)) return;
   msc_arena *a = msc_arena_new(t->g.ctx);
-  const int *rank = ranks_of(t, a);
+  const int *rank = order_of_variables(t, a);
   const int64_t **bytes = bytes_of_states(t, a);
   for (int turn = 0; turn < 2; turn++) {
     shard_splice s = {&p, bytes, rank, turn ? smaller->state : faster->state, turn ? faster->state : smaller->state};
@@ -168,37 +172,40 @@ static void mix_strategies(shard_timing *t, const strategy *faster, const strate
 
 /* ---- the charge ---- */
 
-static bool fits_limit(const shard_timing *t, const shard_cost *c) { return c->bytes <= t->limit; }
+static bool fits_limit(const shard_time_search *t, const shard_cost *c) { return c->bytes <= t->limit; }
 
-/* Does another mesh have a strategy that takes less time than any here can? Piece by piece there is no bound: then the
- * estimate must exceed that strategy by more than such a search is known to miss the best by. */
-static bool is_beaten(const shard_timing *t, bool exact) {
-  return exact ? t->bound >= t->beaten : t->beaten < INT64_MAX / 2 && t->estimate > t->beaten + t->beaten / 32;
+/* Does another mesh have a strategy that takes less time than any here can? A search piece by piece gives no bound,
+ * only an estimate, which must then exceed that strategy's time by more than such a search has been seen to miss the
+ * best. */
+static bool is_beaten(const shard_time_search *t, bool exact) {
+  return exact ? t->bound >= t->time_to_beat
+               : t->time_to_beat < INT64_MAX / 2 && t->estimate > t->time_to_beat + t->time_to_beat / 32;
 }
 
-/* Copies the strategy that was found last. */
-static void copy_found(const shard_timing *t, strategy *out) {
+/* Copies the strategy that shard_solve_time found last. */
+static void copy_found(const shard_time_search *t, strategy *out) {
   out->cost = t->found;
-  memcpy(out->digits, t->chosen, t->m.num_vars * sizeof *out->digits);
+  memcpy(out->digits, t->best_digits, t->m.num_vars * sizeof *out->digits);
   memcpy(out->state, t->state, t->m.num_vars * sizeof *out->state);
 }
 
-/* Finds the best strategy under this charge, into t->found; if it is proven the best, it also gives Lagrange's bound on
- * all strategies within the limit: the estimate. False: too large. */
-static bool solve_charge(shard_timing *t, bool exact, int64_t ns_per_gib) {
+/* Finds the best strategy under this charge, into t->found, and raises t->estimate to Lagrange's bound on strategies
+ * within the limit, which holds if that strategy is the best. False: too large. */
+static bool solve_charge(shard_time_search *t, bool exact, int64_t ns_per_gib) {
   MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
   int64_t least = t->found.charged - shard_charge_for(ns_per_gib, t->limit);
   if (t->found.ns < SHARD_IMPOSSIBLE && least > t->estimate) t->estimate = least;
   return true;
 }
 
-static bool solve_charged(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
+/* solve_charge, and copies the strategy. */
+static bool solve_charge_into(shard_time_search *t, bool exact, int64_t ns_per_gib, strategy *out) {
   MSC_TRY(solve_charge(t, exact, ns_per_gib));
   copy_found(t, out);
   return true;
 }
 
-/* The charge at which both cost the same; 0: there is none. */
+/* The charge, in ns per GiB, at which both cost the same, at most MAX_CHARGE; 0: there is none. */
 static int64_t charge_between(const shard_cost *faster, const shard_cost *smaller) {
   if (smaller->ns <= faster->ns || faster->bytes <= smaller->bytes) return 0;
   __int128 charge = ((__int128)(smaller->ns - faster->ns) << 30) / (faster->bytes - smaller->bytes);
@@ -212,11 +219,12 @@ static int64_t charged_cost(const shard_cost *c, int64_t ns_per_gib) {
 /* Narrows two strategies, one above the limit and one within, to the two next to the limit. The charge at which both
  * cost the same yields a third strategy, which replaces one of them, until it costs no less: then Lagrange's bound is
  * the highest there is. *best becomes the best strategy within the limit. */
-static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *smaller, strategy *best, strategy *next) {
+static bool narrow_bracket(shard_time_search *t, bool exact, strategy *faster, strategy *smaller, strategy *best,
+                           strategy *next) {
   for (int step = 0; step < MAX_STEPS && !is_beaten(t, exact) && !shard_out_of_time(t); step++) {
     int64_t charge = charge_between(&faster->cost, &smaller->cost);
     if (charge == 0 || charge == MAX_CHARGE) return true;
-    MSC_TRY(solve_charged(t, exact, charge, next));
+    MSC_TRY(solve_charge_into(t, exact, charge, next));
     /* a charge is rounded for every variable */
     bool less = charged_cost(&next->cost, charge) + (int64_t)t->m.num_vars < charged_cost(&faster->cost, charge);
     copy_strategy(t, fits_limit(t, &next->cost) ? smaller : faster, next);
@@ -228,38 +236,40 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
 
 /* Completes the pair of strategies on both sides of the limit: `faster` above it, if one exceeds it, and `smaller`
  * within it, or, if none is, the smallest that exists. `guess`: the charge under which the known one was found. */
-static bool bracket_limit(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller,
+static bool bracket_limit(shard_time_search *t, bool exact, int64_t guess, strategy *faster, strategy *smaller,
                           strategy *least) {
-  if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
+  if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charge_into(t, exact, 0, faster);
   if (guess == MAX_CHARGE) copy_strategy(t, smaller, faster);
-  else MSC_TRY(solve_charged(t, exact, MAX_CHARGE, smaller));
+  else MSC_TRY(solve_charge_into(t, exact, MAX_CHARGE, smaller));
   if (fits_limit(t, &smaller->cost)) return true;
-  if (least_memory(t, least)) copy_strategy(t, smaller, least); /* time still counted too much */
+  if (get_least_memory(t, least)) copy_strategy(t, smaller, least); /* even MAX_CHARGE left time some weight */
   return true;
 }
 
-static bool solve_within(shard_timing *t, bool exact, msc_arena *a) {
+/* shard_solve_within_limit, with strategies in arena a. */
+static bool solve_within(shard_time_search *t, bool exact, msc_arena *a) {
   int64_t guess = exact ? t->charge : 0;
   t->charge = 0, t->estimate = 0;
   MSC_TRY(solve_charge(t, exact, guess));
-  if (is_beaten(t, exact) || (!guess && fits_limit(t, &t->found))) return true; /* mostly: memory is no matter */
-  strategy faster = strategy_of(t, a), smaller = strategy_of(t, a), best = strategy_of(t, a), other = strategy_of(t, a);
+  if (is_beaten(t, exact) || (!guess && fits_limit(t, &t->found))) return true; /* mostly: memory does not matter */
+  strategy faster = new_strategy(t, a), smaller = new_strategy(t, a), best = new_strategy(t, a),
+           other = new_strategy(t, a);
   t->limited |= !fits_limit(t, &t->found);
   copy_found(t, fits_limit(t, &t->found) ? &smaller : &faster);
   MSC_TRY(bracket_limit(t, exact, guess, &faster, &smaller, &other));
   copy_strategy(t, &best, fits_limit(t, &faster.cost) ? &faster : &smaller);
   bool open = !fits_limit(t, &faster.cost) && fits_limit(t, &smaller.cost);
-  if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best, &other));
+  if (open) MSC_TRY(narrow_bracket(t, exact, &faster, &smaller, &best, &other));
   if (open && exact && !is_beaten(t, exact)) {
     if (t->bound < best.cost.ns) mix_strategies(t, &faster, &smaller, &best);
     if (t->bound < best.cost.ns) search_within_limit(t, &best);
   }
   t->found = best.cost;
-  memcpy(t->chosen, best.digits, t->m.num_vars * sizeof *best.digits);
+  memcpy(t->best_digits, best.digits, t->m.num_vars * sizeof *best.digits);
   return true;
 }
 
-bool shard_solve_within_limit(shard_timing *t, bool exact) {
+bool shard_solve_within_limit(shard_time_search *t, bool exact) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   bool ok = solve_within(t, exact, a);
   msc_arena_free(a);

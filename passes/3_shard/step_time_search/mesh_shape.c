@@ -1,4 +1,4 @@
-/* mesh_shape.c: device count and cluster -> shapes of meshes (see mesh_shape.h). */
+/* mesh_shape.c: a number of devices and a cluster -> the shapes of meshes that are searched (see mesh_shape.h). */
 #include "passes/3_shard/step_time_search/mesh_shape.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ int shard_count_primes(int64_t n) {
 }
 
 /* Finds the level of links of each axis; false: an axis crosses the border between two levels. */
-static bool levels_of(const msc_cluster *cluster, const shard_mesh_shape *s, int *out_level) {
+static bool find_levels(const msc_cluster *cluster, const shard_mesh_shape *s, int *out_level) {
   msc_mesh mesh = {.num_axes = s->num};
   msc_cost cost;
   bool whole = true;
@@ -30,7 +30,7 @@ static bool levels_of(const msc_cluster *cluster, const shard_mesh_shape *s, int
   return whole;
 }
 
-static bool is_first_order(const shard_mesh_shape *s, const int *level) {
+static bool is_descending_within_levels(const shard_mesh_shape *s, const int *level) {
   for (int a = 1; a < s->num; a++)
     if (level[a] == level[a - 1] && s->size[a] > s->size[a - 1]) return false;
   return true;
@@ -40,9 +40,11 @@ typedef enum { WHOLE_LEVELS, STRADDLING, ALL } which_shapes;
 
 static bool is_wanted(const msc_cluster *cluster, const shard_mesh_shape *s, which_shapes which) {
   int level[SHARD_MESH_AXES];
-  return which == ALL || (levels_of(cluster, s, level) == (which == WHOLE_LEVELS) && is_first_order(s, level));
+  return which == ALL ||
+         (find_levels(cluster, s, level) == (which == WHOLE_LEVELS) && is_descending_within_levels(s, level));
 }
 
+/* Adds the shapes in which axes before `axis` have the sizes in s and the others multiply to `left`. */
 static void add_shapes(const msc_cluster *cluster, shard_mesh_shape s, int axis, int64_t left, which_shapes which,
                        shard_mesh_shape *out, int *num) {
   if (axis + 1 < s.num) {

@@ -11,13 +11,14 @@ typedef struct {
   int64_t size[SHARD_MESH_AXES];
 } shard_mesh_shape;
 
-/* Lists the shapes of meshes to be searched. For few devices that is every factorisation into up to three axes, in
- * every order, so that a given mesh of so many axes holds nothing that is missing. For more devices it is those with
- * the greatest number of axes, up to three; axes within one level of links are in descending order, and shapes with
- * an axis that crosses the border between two levels are left out where others exist. Returns how many. */
+/* Lists the shapes of meshes to be searched and returns how many. Up to SHARD_MOST_IN_ALL_ORDERS devices these are all
+ * factorisations into up to three axes, in every order. For more devices they are those with the most axes, up to
+ * three, in which axes within one level of links are in descending order; a shape with an axis that crosses the border
+ * between two levels is left out if there are others. */
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape);
+/* Does shard_mesh_shapes list all factorisations of this number of devices? */
 bool shard_are_all_shapes(int64_t devices);
-/* Prime factors, each as often as it divides. */
+/* The number of prime factors, each counted as often as it divides. */
 int shard_count_primes(int64_t n);
 
 #endif

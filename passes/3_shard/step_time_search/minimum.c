@@ -1,7 +1,7 @@
 /* minimum.c: tables over variables -> the assignment of least total cost (see minimum.h).
  *
- * Messages are kept less their minimum, and one copy of each: along equal layers they soon repeat, and then so does all
- * that is computed from them. */
+ * Messages are stored with their minimum subtracted, equal ones once: along equal layers they soon repeat, and then
+ * everything computed from them is found among the known results. */
 #include "passes/3_shard/step_time_search/minimum.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ typedef struct {
   bool is_branch; /* of the forest */
 } pair;
 
-/* A remembered result, and the pointers that it was computed from, each of which stands for equal contents. */
+/* A stored result, and the pointers that it was computed from; equal pointers stand for equal contents. Unused ones are
+ * NULL or an address that tells apart the functions that store results. */
 typedef struct {
   const void *from[4];
   const void *result; /* NULL: not computed yet */
@@ -34,11 +35,13 @@ typedef struct {
 
 /* A variable as a node of the forest. */
 typedef struct {
-  int parent;         /* -1: a root */
-  const pair *up;     /* to the parent */
-  int first, num;     /* children, side by side in `order` */
-  const int64_t *own; /* all tables of it alone, or NULL */
-  const vector *below, *to_parent, *from_parent, *all;
+  int parent;                            /* -1: a root */
+  const pair *up;                        /* to the parent */
+  int first, num;                        /* children, side by side in `order` */
+  const int64_t *own;                    /* all tables of it alone, or NULL */
+  const vector *below;                   /* by state: own costs and the messages of children */
+  const vector *to_parent, *from_parent; /* messages, by state of the parent and of this variable */
+  const vector *all;                     /* by state: least cost of the whole forest, less its minimum */
 } node;
 
 typedef struct {
@@ -51,23 +54,23 @@ typedef struct {
   msc_copies costs; /* of vectors */
   const vector **vector;
   MSC_TABLE(known) known;
-  int64_t *sum;  /* of one variable's states */
-  int64_t *side; /* for one variable: of its states, once for each child and twice more */
+  int64_t *sum;  /* room for one number per state of any variable */
+  int64_t *side; /* room for one number per state and child of any variable, and two more per state */
   int64_t bound;
   double entries;
-} relaxed;
+} relaxation;
 
 static int64_t limit_cost(int64_t cost) { return cost < SHARD_IMPOSSIBLE ? cost : SHARD_IMPOSSIBLE; }
 
-/* ---- one copy of everything ---- */
+/* ---- stored results ---- */
 
-static known *known_of(relaxed *r, const void *a, const void *b, const void *c, const void *d) {
+static known *find_known(relaxation *r, const void *a, const void *b, const void *c, const void *d) {
   const void *from[4] = {a, b, c, d};
   return msc_table_at(&r->known, &from);
 }
 
-/* Makes a vector of the costs; their minimum is added to *offset. */
-static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offset) {
+/* The vector of these costs less their minimum, which is added to *offset. Overwrites cost. */
+static const vector *make_vector(relaxation *r, int num, int64_t *cost, int64_t *offset) {
   int64_t least = SHARD_IMPOSSIBLE;
   for (int i = 0; i < num; i++) least = cost[i] < least ? cost[i] : least;
   for (int i = 0; i < num; i++)
@@ -84,15 +87,15 @@ static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offs
 
 /* ---- pairs ---- */
 
-static size_t size_of_pair(const relaxed *r, const pair *p) {
+static size_t size_of_pair(const relaxation *r, const pair *p) {
   return (size_t)r->p->num_states[p->a] * (size_t)r->p->num_states[p->b];
 }
 
 /* The sum of two tables of a pair, entry by entry; `more` may have the two variables in the other order. */
-static const int64_t *add_tables(relaxed *r, const pair *p, const int64_t *sum, const shard_table *more) {
+static const int64_t *add_tables(relaxation *r, const pair *p, const int64_t *sum, const shard_table *more) {
   bool turned = more->a != p->a;
   int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
-  known *k = known_of(r, sum, more->cost, &r->pair, turned ? r : NULL);
+  known *k = find_known(r, sum, more->cost, &r->pair, turned ? r : NULL);
   if (k->result) return k->result;
   int64_t *cost = msc_new_array(r->arena, int64_t, size_of_pair(r, p));
   for (int i = 0; i < rows; i++)
@@ -104,8 +107,8 @@ static const int64_t *add_tables(relaxed *r, const pair *p, const int64_t *sum, 
 }
 
 /* The weight of a pair in the choice of branches: its average cost, each entry counted up to a limit. */
-static double weight_of(relaxed *r, const pair *p) {
-  known *k = known_of(r, p->cost, &r->order, NULL, NULL);
+static double weight_of(relaxation *r, const pair *p) {
+  known *k = find_known(r, p->cost, &r->order, NULL, NULL);
   size_t size = size_of_pair(r, p);
   for (size_t i = 0; !k->result && i < size; i++) k->number += p->cost[i] < 1 << 30 ? p->cost[i] : 1 << 30;
   k->result = p->cost;
@@ -115,8 +118,8 @@ static double weight_of(relaxed *r, const pair *p) {
 static int lower_end(const shard_table *t) { return t->a < t->b ? t->a : t->b; }
 static int upper_end(const shard_table *t) { return t->a < t->b ? t->b : t->a; }
 
-/* Sorts tables by a variable of each; equal ones stay in their order. first: room for as many as there are variables,
- * and two. */
+/* Sorts tables by a variable of each; equal ones stay in their order. first: room for two numbers more than there are
+ * variables. */
 static void sort_tables(size_t num, const shard_table *const *in, int (*end)(const shard_table *), size_t vars,
                         size_t *first, const shard_table **out) {
   memset(first, 0, (vars + 2) * sizeof *first);
@@ -125,7 +128,7 @@ static void sort_tables(size_t num, const shard_table *const *in, int (*end)(con
   for (size_t i = 0; i < num; i++) out[first[end(in[i]) + 1]++] = in[i];
 }
 
-static void find_pairs(relaxed *r) {
+static void find_pairs(relaxation *r) {
   size_t num = 0, vars = (size_t)r->p->num_vars, *first = msc_new_array(r->arena, size_t, vars + 2);
   const shard_table **sorted = msc_new_array(r->arena, const shard_table *, r->p->num_tables),
                     **half = msc_new_array(r->arena, const shard_table *, r->p->num_tables);
@@ -144,7 +147,7 @@ static void find_pairs(relaxed *r) {
   for (size_t i = 0; i < r->num_pairs; i++) r->pair[i].weight = weight_of(r, &r->pair[i]);
 }
 
-static void add_up_own_tables(relaxed *r) {
+static void add_up_own_tables(relaxation *r) {
   for (size_t i = 0; i < r->p->num_tables; i++) {
     const shard_table *t = &r->p->table[i];
     node *n = &r->node[t->a];
@@ -165,7 +168,7 @@ static void add_up_own_tables(relaxed *r) {
 typedef struct {
   uint64_t bits;
   double weight;
-  size_t num; /* then: where the next one of them goes */
+  size_t num; /* pairs; while they are sorted: the place of the next one of them */
 } weight_class;
 
 static int by_weight(const void *a, const void *b) {
@@ -173,8 +176,8 @@ static int by_weight(const void *a, const void *b) {
   return x->weight < y->weight ? 1 : x->weight > y->weight ? -1 : 0;
 }
 
-/* Lists pairs in descending weight, those of one weight, of which there are few, in their order. */
-static pair **sort_by_weight(relaxed *r) {
+/* Lists pairs in descending weight, those of one weight in their order. There are few different weights. */
+static pair **sort_by_weight(relaxation *r) {
   MSC_TABLE(weight_class) classes = {.index.arena = r->arena};
   pair **sorted = msc_new_array(r->arena, pair *, r->num_pairs);
   for (size_t i = 0; i < r->num_pairs; i++) {
@@ -197,7 +200,7 @@ static pair **sort_by_weight(relaxed *r) {
 }
 
 /* Chooses the branches of the forest: pairs in descending weight, without those that close a cycle. */
-static void choose_branches(relaxed *r) {
+static void choose_branches(relaxation *r) {
   pair **sorted = sort_by_weight(r);
   uint32_t *above = msc_new_array(r->arena, uint32_t, r->p->num_vars);
   for (int v = 0; v < r->p->num_vars; v++) above[v] = (uint32_t)v;
@@ -209,7 +212,7 @@ static void choose_branches(relaxed *r) {
 }
 
 /* Orders variables so that each comes after its parent and the children of one variable are neighbours. */
-static void order_variables(relaxed *r) {
+static void order_variables(relaxation *r) {
   int vars = r->p->num_vars, num = 0;
   size_t *first = msc_new_array(r->arena, size_t, vars + 2);
   const pair **at = msc_new_array(r->arena, const pair *, 2 * r->num_pairs);
@@ -247,7 +250,7 @@ static void add_to(int64_t *sum, int num, const int64_t *cost) {
 }
 
 /* out[j] = min over i of x[i] + cost[i][j] */
-static void by_rows(int64_t *out, int rows, int columns, const int64_t *x, const int64_t *cost) {
+static void min_plus_rows(int64_t *out, int rows, int columns, const int64_t *x, const int64_t *cost) {
   for (int j = 0; j < columns; j++) out[j] = SHARD_IMPOSSIBLE;
   for (int i = 0; i < rows; i++) {
     const int64_t *row = cost + (size_t)i * (size_t)columns;
@@ -257,7 +260,7 @@ static void by_rows(int64_t *out, int rows, int columns, const int64_t *x, const
 }
 
 /* out[i] = min over j of x[j] + cost[i][j] */
-static void by_columns(int64_t *out, int rows, int columns, const int64_t *x, const int64_t *cost) {
+static void min_plus_columns(int64_t *out, int rows, int columns, const int64_t *x, const int64_t *cost) {
   for (int i = 0; i < rows; i++) {
     const int64_t *row = cost + (size_t)i * (size_t)columns;
     int64_t least = SHARD_IMPOSSIBLE;
@@ -268,32 +271,32 @@ static void by_columns(int64_t *out, int rows, int columns, const int64_t *x, co
 
 /* The message of a pair to its end `to`: for each state of `to`, the least cost of the other end's side; x: that side's
  * costs by state of the other end. */
-static const vector *make_message(relaxed *r, const pair *p, int to, const vector *x, int64_t *offset) {
-  known *k = known_of(r, p->cost, x, to == p->a ? &r->node : NULL, r);
+static const vector *make_message(relaxation *r, const pair *p, int to, const vector *x, int64_t *offset) {
+  known *k = find_known(r, p->cost, x, to == p->a ? &r->node : NULL, r);
   if (!k->result) {
     int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
-    (to == p->b ? by_rows : by_columns)(r->sum, rows, columns, x->cost, p->cost);
-    k->result = vector_of(r, r->p->num_states[to], r->sum, &k->number);
+    (to == p->b ? min_plus_rows : min_plus_columns)(r->sum, rows, columns, x->cost, p->cost);
+    k->result = make_vector(r, r->p->num_states[to], r->sum, &k->number);
     r->entries += (double)rows * columns;
   }
   *offset = limit_cost(*offset + k->number);
   return k->result;
 }
 
-static void send_up(relaxed *r) {
+static void send_up(relaxation *r) {
   for (int i = r->p->num_vars; i-- > 0;) {
     node *n = &r->node[r->order[i]];
     int states = r->p->num_states[r->order[i]];
     memset(r->sum, 0, (size_t)states * sizeof *r->sum);
     add_to(r->sum, states, n->own);
     for (int k = 0; k < n->num; k++) add_to(r->sum, states, r->node[r->order[n->first + k]].to_parent->cost);
-    n->below = vector_of(r, states, r->sum, &r->bound);
+    n->below = make_vector(r, states, r->sum, &r->bound);
     if (n->parent >= 0) n->to_parent = make_message(r, n->up, n->parent, n->below, &r->bound);
   }
 }
 
 /* Sends each child the costs of everything but its own subtree, by the child's state. */
-static void send_down(relaxed *r) {
+static void send_down(relaxation *r) {
   int64_t unused = 0;
   for (int i = 0; i < r->p->num_vars; i++) {
     int states = r->p->num_states[r->order[i]];
@@ -307,12 +310,12 @@ static void send_down(relaxed *r) {
       memcpy(before + states, before, (size_t)states * sizeof *before);
       add_to(before + states, states, r->node[r->order[n->first + k]].to_parent->cost);
     }
-    n->all = vector_of(r, states, before, &unused);
+    n->all = make_vector(r, states, before, &unused);
     for (int k = n->num; k-- > 0;) {
       int c = r->order[n->first + k];
       before -= states;
       add_to(before, states, behind);
-      r->node[c].from_parent = make_message(r, r->node[c].up, c, vector_of(r, states, before, &unused), &unused);
+      r->node[c].from_parent = make_message(r, r->node[c].up, c, make_vector(r, states, before, &unused), &unused);
       add_to(behind, states, r->node[c].to_parent->cost);
     }
   }
@@ -330,8 +333,8 @@ static int64_t cost_of(const shard_problem *p, const int *state) {
   return sum;
 }
 
-/* Reads the best assignment of the forest alone. */
-static void read_forest(const relaxed *r, int *out_state) {
+/* Writes the best assignment for the tables of the forest alone. */
+static void read_forest(const relaxation *r, int *out_state) {
   for (int i = 0; i < r->p->num_vars; i++) {
     int v = r->order[i], best = 0;
     const node *n = &r->node[v];
@@ -349,7 +352,7 @@ static void read_forest(const relaxed *r, int *out_state) {
   }
 }
 
-/* ---- what remains ---- */
+/* ---- states that remain ---- */
 
 /* The states of a variable that remain, in ascending order; equal lists are stored once. */
 typedef struct {
@@ -358,13 +361,14 @@ typedef struct {
 } list;
 
 typedef struct {
-  relaxed *r;
+  relaxation *r;
   list *of_var;
   msc_copies states; /* of lists */
   int *buffer;
 } reduction;
 
-static list list_of(reduction *d, const vector *all, int64_t slack) {
+/* Lists the states whose share of the bound is at most `slack`. */
+static list list_remaining(reduction *d, const vector *all, int64_t slack) {
   int num = 0;
   for (int s = 0; s < all->num; s++)
     if (all->cost[s] <= slack) d->buffer[num++] = s;
@@ -372,18 +376,19 @@ static list list_of(reduction *d, const vector *all, int64_t slack) {
   return (list){num, d->states.item[n].data};
 }
 
-static void list_all(reduction *d, int64_t slack) {
+static void list_all_remaining(reduction *d, int64_t slack) {
   const shard_problem *p = d->r->p;
   int most = 1;
   for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
   d->buffer = msc_new_array(d->r->arena, int, most);
   d->of_var = msc_new_array(d->r->arena, list, p->num_vars);
-  for (int v = 0; v < p->num_vars; v++) d->of_var[v] = list_of(d, d->r->node[v].all, slack);
+  for (int v = 0; v < p->num_vars; v++) d->of_var[v] = list_remaining(d, d->r->node[v].all, slack);
 }
 
 /* The entries of a table for the states of two lists; the second is NULL for a table of one variable. */
-static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, const int *a, int num_b, const int *b) {
-  known *k = known_of(r, t->cost, a, b, &r->side);
+static const int64_t *select_entries(relaxation *r, const shard_table *t, int num_a, const int *a, int num_b,
+                                     const int *b) {
+  known *k = find_known(r, t->cost, a, b, &r->side);
   if (k->result) return k->result;
   int columns = t->b < 0 ? 1 : num_b, width = t->b < 0 ? 1 : r->p->num_states[t->b];
   int64_t *cost = msc_new_array(r->arena, int64_t, (size_t)num_a * (size_t)columns);
@@ -393,25 +398,26 @@ static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, co
   return k->result = cost;
 }
 
-static const int64_t *table_of(reduction *d, const shard_table *t) {
+static const int64_t *restrict_table(reduction *d, const shard_table *t) {
   const list *a = &d->of_var[t->a], *b = t->b < 0 ? NULL : &d->of_var[t->b];
-  return entries_of(d->r, t, a->num, a->state, b ? b->num : 0, b ? b->state : NULL);
+  return select_entries(d->r, t, a->num, a->state, b ? b->num : 0, b ? b->state : NULL);
 }
 
 void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state,
                     shard_problem *out_p) {
-  relaxed r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
+  relaxation r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
   shard_table *table = msc_arena_copy(arena, p->table, p->num_tables * sizeof *table);
   for (size_t i = 0; i < p->num_tables; i++) {
     int a = p->table[i].a, b = p->table[i].b;
-    table[i].cost = entries_of(&r, &p->table[i], num[a], state[a], b < 0 ? 0 : num[b], b < 0 ? NULL : state[b]);
+    table[i].cost = select_entries(&r, &p->table[i], num[a], state[a], b < 0 ? 0 : num[b], b < 0 ? NULL : state[b]);
   }
   *out_p = *p;
   out_p->num_states = num, out_p->table = table;
 }
 
-/* Makes the problem without the variables that have one state left, and returns what these cost among themselves. */
-static int64_t reduce_pairs(reduction *d, shard_problem *out_p) {
+/* Makes the problem of the variables that have more than one state left, and returns the cost of the tables that
+ * concern only the others. */
+static int64_t reduce_problem(reduction *d, shard_problem *out_p) {
   const shard_problem *p = d->r->p;
   int *num_states = msc_new_array(d->r->arena, int, p->num_vars),
       *number = msc_new_array(d->r->arena, int, p->num_vars);
@@ -424,15 +430,14 @@ static int64_t reduce_pairs(reduction *d, shard_problem *out_p) {
   }
   for (size_t i = 0; i < p->num_tables; i++) {
     int a = number[p->table[i].a], b = p->table[i].b < 0 ? -1 : number[p->table[i].b];
-    const int64_t *cost = table_of(d, &p->table[i]);
+    const int64_t *cost = restrict_table(d, &p->table[i]);
     if (a < 0 && b < 0) sum = limit_cost(sum + cost[0]);
     else table[out_p->num_tables++] = (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
   }
   return sum;
 }
 
-/* Is the problem without the states above `slack` so small that solving it at once takes less time than solving it in
- * steps? */
+/* Are the remaining states so few that solving the problem at once takes less time than in steps of growing slack? */
 static bool is_small(const reduction *d) {
   size_t entries = 0;
   for (size_t i = 0; i < d->r->p->num_tables; i++) {
@@ -442,17 +447,17 @@ static bool is_small(const reduction *d) {
   return entries <= SMALL;
 }
 
-/* Solves the problem without the states whose share of the bound exceeds *slack. Where that takes little work, *slack
- * is raised to most first. False: too large. */
-static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_work, int *out_state, int64_t *out_cost,
-                         shard_effort *out_effort) {
+/* Solves the problem without the states whose share of the bound exceeds *slack; raises *slack to `most` first if that
+ * makes little work. False: too large. */
+static bool solve_within(relaxation *r, int64_t *slack, int64_t most, size_t max_work, int *out_state,
+                         int64_t *out_cost, shard_effort *out_effort) {
   reduction d = {.r = r, .states.index.arena = r->arena};
   shard_problem p;
   int vars = r->p->num_vars;
-  list_all(&d, most);
+  list_all_remaining(&d, most);
   if (is_small(&d)) *slack = most;
-  if (*slack < most) list_all(&d, *slack);
-  int64_t rest = reduce_pairs(&d, &p);
+  if (*slack < most) list_all_remaining(&d, *slack);
+  int64_t rest = reduce_problem(&d, &p);
   int *state = msc_new_array(r->arena, int, p.num_vars);
   msc_arena *a = msc_arena_beside(r->arena);
   bool ok = shard_eliminate(a, &p, max_work, state, out_cost, out_effort);
@@ -463,9 +468,10 @@ static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_wo
   return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole problem ---- */
 
-static void relax(relaxed *r) {
+/* Chooses the forest, and computes its least sum (r->bound) and every state's share of it. */
+static void solve_relaxation(relaxation *r) {
   size_t most = 1, sides = 1;
   r->node = msc_new_array(r->arena, node, r->p->num_vars);
   find_pairs(r);
@@ -488,14 +494,14 @@ typedef struct {
   int64_t cost;
 } assignment;
 
-static void keep_cheaper(const relaxed *r, assignment *best, const int *state, int64_t cost) {
+static void keep_cheaper(const relaxation *r, assignment *best, const int *state, int64_t cost) {
   if (cost > best->cost) return;
   best->cost = cost;
   memcpy(best->state, state, (size_t)r->p->num_vars * sizeof *state);
 }
 
 /* Improves an assignment: in each round elimination fixes other variables, until several rounds change nothing. */
-static void improve(relaxed *r, assignment *of) {
+static void improve(relaxation *r, assignment *of) {
   int vars = r->p->num_vars, *times_held = msc_new_array(r->arena, int, vars),
       *state = msc_new_array(r->arena, int, vars);
   for (int round = 0, idle = 0; round < MAX_ROUNDS && idle < MAX_IDLE; round++, idle++) {
@@ -512,11 +518,11 @@ static void improve(relaxed *r, assignment *of) {
 
 void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost,
                    int64_t *out_bound, shard_effort *out_effort) {
-  relaxed r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
+  relaxation r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
   shard_effort effort = {0}, all = {0};
   assignment start = {state, cost_of(p, state)}, best = {msc_new_array(arena, int, p->num_vars), 0};
   int *other = msc_new_array(arena, int, p->num_vars);
-  relax(&r);
+  solve_relaxation(&r);
   read_forest(&r, best.state);
   best.cost = cost_of(p, best.state);
   *out_bound = r.bound;
@@ -546,12 +552,12 @@ void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, in
   if (out_effort) *out_effort = all;
 }
 
-bool shard_remaining(msc_arena *arena, const shard_problem *p, int64_t most, int *out_num, const int **out_state) {
-  relaxed r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
+bool shard_list_remaining(msc_arena *arena, const shard_problem *p, int64_t most, int *out_num, const int **out_state) {
+  relaxation r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
   reduction d = {.r = &r, .states.index.arena = arena};
-  relax(&r);
+  solve_relaxation(&r);
   if (r.bound > most || r.bound >= SHARD_IMPOSSIBLE) return false;
-  list_all(&d, most - r.bound);
+  list_all_remaining(&d, most - r.bound);
   for (int v = 0; v < p->num_vars; v++) out_num[v] = d.of_var[v].num, out_state[v] = d.of_var[v].state;
   return true;
 }

@@ -8,27 +8,27 @@
 #include "ir/table.h"
 #include "passes/3_shard/step_time_search/minimum.h"
 
-/* A partial assignment that may become part of the best one: of one variable and those removed before it, or the union
- * of two such. */
+/* A partial assignment that may become part of the best one: a state of one variable, or the union of two others. */
 typedef struct point {
   int64_t cost, bytes, charged;
-  int var, state; /* var -1: two together */
-  const struct point *a, *b;
+  int var, state;            /* var -1: a union */
+  const struct point *a, *b; /* the two of a union */
 } point;
 
+/* Points of which none is at least as good as another in both cost and bytes. */
 typedef struct {
   size_t num, room;
   point *p;
 } front;
 
-/* One removal. */
+/* One removal of the elimination. */
 typedef struct {
   const shard_step *s;
   int num_tables, num_inside;
-  const shard_table **table; /* of the plain problem, consumed here; their charged twins at the same place */
-  int *inside;               /* earlier steps whose tables are consumed here */
-  int64_t *outside;          /* by assignment of the neighbours: least charged cost of all that is not inside */
-  front *front;              /* likewise */
+  const shard_table **table; /* tables of the plain problem that it adds up; the charged ones have the same numbers */
+  int *inside;               /* earlier removals whose tables it adds up */
+  int64_t *outside;          /* by assignment of the neighbours: least charged cost of all tables not added up so far */
+  front *front;              /* by assignment of the neighbours: partial assignments of the variables removed so far */
 } stage;
 
 typedef struct {
@@ -36,25 +36,27 @@ typedef struct {
   const shard_limited *l;
   const shard_step *step;
   stage *stage;
-  int *stage_of; /* by variable */
-  int *state;    /* by variable, of the assignment at hand */
-  int64_t last;  /* charged costs above it cannot be better than `upper` */
-  front out;     /* being made */
-  size_t points, work;
-} limiting;
+  int *stage_of;       /* by variable */
+  int *state;          /* by variable: the present one in loops over assignments */
+  int64_t last;        /* an assignment that fits and has a higher charged cost is no better than `upper` */
+  front out;           /* room for the points that keep_undominated gets */
+  size_t points, work; /* kept so far; sums computed so far */
+} limited_search;
 
-static int states_of(const limiting *w, int var) { return w->l->plain->num_states[var]; }
+static int num_states_of(const limited_search *w, int var) { return w->l->plain->num_states[var]; }
 
-/* ---- which step consumes what ---- */
+/* ---- which removal adds up which tables ---- */
 
-static int first_stage(const limiting *w, int num, const int *var) {
+/* The first of these variables' removals. */
+static int first_stage(const limited_search *w, int num, const int *var) {
   int first = w->stage_of[var[0]];
   for (int i = 1; i < num; i++)
     if (w->stage_of[var[i]] < first) first = w->stage_of[var[i]];
   return first;
 }
 
-static void distribute(limiting *w) {
+/* Assigns every table, and the table that each removal makes, to the first removal of one of its variables. */
+static void assign_tables_to_stages(limited_search *w) {
   int vars = w->l->plain->num_vars;
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < vars && round; i++) {
@@ -81,46 +83,47 @@ static void distribute(limiting *w) {
 
 /* ---- sums at an assignment ---- */
 
-static size_t assignment_offset(const limiting *w, const shard_step *s) {
+static size_t assignment_offset(const limited_search *w, const shard_step *s) {
   size_t at = 0;
-  for (int i = 0; i < s->num; i++) at = at * (size_t)states_of(w, s->var[i]) + (size_t)w->state[s->var[i]];
+  for (int i = 0; i < s->num; i++) at = at * (size_t)num_states_of(w, s->var[i]) + (size_t)w->state[s->var[i]];
   return at;
 }
 
-static int64_t read_entry(const limiting *w, const shard_problem *p, const shard_table *of) {
+static int64_t read_entry(const limited_search *w, const shard_problem *p, const shard_table *of) {
   const shard_table *t = &p->table[of - w->l->plain->table];
   size_t at = (size_t)w->state[t->a];
-  return t->cost[t->b < 0 ? at : at * (size_t)states_of(w, t->b) + (size_t)w->state[t->b]];
+  return t->cost[t->b < 0 ? at : at * (size_t)num_states_of(w, t->b) + (size_t)w->state[t->b]];
 }
 
-static int64_t tables_at(const limiting *w, const shard_problem *p, const stage *g) {
+static int64_t sum_of_tables(const limited_search *w, const shard_problem *p, const stage *g) {
   int64_t sum = 0;
   for (int i = 0; i < g->num_tables; i++) sum += read_entry(w, p, g->table[i]);
   return sum;
 }
 
 /* Steps to the next assignment of the step's neighbours; false after the last. */
-static bool next_assignment(limiting *w, const shard_step *s) {
+static bool next_assignment(limited_search *w, const shard_step *s) {
   for (int i = s->num; i-- > 0;) {
-    if (++w->state[s->var[i]] < states_of(w, s->var[i])) return true;
+    if (++w->state[s->var[i]] < num_states_of(w, s->var[i])) return true;
     w->state[s->var[i]] = 0;
   }
   return false;
 }
 
-static void first_assignment(limiting *w, const shard_step *s) {
+static void first_assignment(limited_search *w, const shard_step *s) {
   for (int i = 0; i < s->num; i++) w->state[s->var[i]] = 0;
 }
 
-/* ---- from outside ---- */
+/* ---- bounds ---- */
 
-static size_t count_assignments(const limiting *w, const shard_step *s) {
+static size_t count_assignments(const limited_search *w, const shard_step *s) {
   size_t n = 1;
-  for (int i = 0; i < s->num; i++) n *= (size_t)states_of(w, s->var[i]);
+  for (int i = 0; i < s->num; i++) n *= (size_t)num_states_of(w, s->var[i]);
   return n;
 }
 
-static void look_inside(limiting *w, int i) {
+/* Computes `outside` of the removals inside removal i from its own. */
+static void bound_from_outside(limited_search *w, int i) {
   stage *g = &w->stage[i];
   for (int k = 0; k < g->num_inside; k++) {
     stage *in = &w->stage[g->inside[k]];
@@ -132,10 +135,10 @@ static void look_inside(limiting *w, int i) {
   do {
     int64_t around = g->outside[assignment_offset(w, g->s)];
     if (around >= SHARD_IMPOSSIBLE) continue;
-    for (int x = 0; x < states_of(w, g->s->removed); x++) {
+    for (int x = 0; x < num_states_of(w, g->s->removed); x++) {
       w->state[g->s->removed] = x;
       w->work++;
-      int64_t sum = around + tables_at(w, w->l->charged, g);
+      int64_t sum = around + sum_of_tables(w, w->l->charged, g);
       for (int k = 0; k < g->num_inside; k++)
         sum += w->step[g->inside[k]].cost[assignment_offset(w, &w->step[g->inside[k]])];
       if (sum > w->last) continue;
@@ -151,7 +154,8 @@ static void look_inside(limiting *w, int i) {
 
 /* ---- points ---- */
 
-static void add_point(limiting *w, point p, int64_t outside) {
+/* Adds a point to w->out, unless it exceeds the limit or its bound is no better than `upper`. */
+static void add_point(limited_search *w, point p, int64_t outside) {
   if (p.bytes > w->l->limit || p.charged + outside > w->last) return;
   front *f = &w->out;
   msc_reserve(w->arena, f->p, f->room, f->num + 1);
@@ -165,8 +169,8 @@ static int by_bytes(const void *a, const void *b) {
   return x->state - y->state;
 }
 
-/* Takes the points made so far, without those that another is at least as good as in cost and in bytes. */
-static front keep_undominated(limiting *w) {
+/* The front of the points in w->out, in ascending order of bytes; empties w->out. */
+static front keep_undominated(limited_search *w) {
   front *f = &w->out, kept = {0, 0, NULL};
   if (f->num) qsort(f->p, f->num, sizeof *f->p, by_bytes);
   for (size_t i = 0; i < f->num; i++)
@@ -177,8 +181,8 @@ static front keep_undominated(limiting *w) {
   return kept;
 }
 
-/* Joins every point of a with every point of b. `outside`: the least cost of all other variables. */
-static front combine_fronts(limiting *w, const front *a, const front *b, int64_t outside) {
+/* The front of all unions of a point of a and a point of b. `outside`: the least charged cost of everything else. */
+static front combine_fronts(limited_search *w, const front *a, const front *b, int64_t outside) {
   for (size_t i = 0; i < a->num; i++)
     for (size_t k = 0; k < b->num; k++)
       add_point(w,
@@ -189,12 +193,12 @@ static front combine_fronts(limiting *w, const front *a, const front *b, int64_t
   return keep_undominated(w);
 }
 
-/* The points for one state of the removed variable, with the neighbours in their present states. */
-static front fronts_of_state(limiting *w, const stage *g, int64_t outside) {
+/* The front for the present states of the removed variable and of its neighbours. */
+static front make_front_of_state(limited_search *w, const stage *g, int64_t outside) {
   int var = g->s->removed;
-  point own = {tables_at(w, w->l->plain, g),
+  point own = {sum_of_tables(w, w->l->plain, g),
                w->l->bytes[var][w->state[var]],
-               tables_at(w, w->l->charged, g),
+               sum_of_tables(w, w->l->charged, g),
                var,
                w->state[var],
                NULL,
@@ -212,7 +216,8 @@ static front fronts_of_state(limiting *w, const stage *g, int64_t outside) {
   return f;
 }
 
-static bool make_fronts(limiting *w, int i) {
+/* Makes the fronts of removal i for all assignments of its neighbours. False: too many points, or too much work. */
+static bool make_fronts(limited_search *w, int i) {
   stage *g = &w->stage[i];
   size_t at = 0;
   g->front = msc_new_array(w->arena, front, count_assignments(w, g->s));
@@ -223,9 +228,9 @@ static bool make_fronts(limiting *w, int i) {
     if (outside < SHARD_IMPOSSIBLE && g->s->cost[at] + outside <= w->last) {
       point *sum = NULL;
       size_t num = 0, room = 0;
-      for (int x = 0; x < states_of(w, g->s->removed); x++) {
+      for (int x = 0; x < num_states_of(w, g->s->removed); x++) {
         w->state[g->s->removed] = x;
-        front f = fronts_of_state(w, g, outside);
+        front f = make_front_of_state(w, g, outside);
         msc_reserve(w->arena, sum, room, num + f.num);
         if (f.num) memcpy(sum + num, f.p, f.num * sizeof *f.p);
         num += f.num;
@@ -239,9 +244,10 @@ static bool make_fronts(limiting *w, int i) {
   return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole problem ---- */
 
-static void read_back(limiting *w, const point *p, int *out_state) {
+/* Writes the states of all variables in a point. */
+static void read_back(limited_search *w, const point *p, int *out_state) {
   int vars = w->l->plain->num_vars, num = 0;
   const point **pending = msc_new_array(w->arena, const point *, 2 * vars + 2);
   pending[num++] = p;
@@ -255,7 +261,7 @@ static void read_back(limiting *w, const point *p, int *out_state) {
 
 static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int *out_state, int64_t *out_cost) {
   int vars = l->plain->num_vars;
-  limiting w = {.arena = arena, .l = l, .last = l->upper - 1 + l->limit_charge};
+  limited_search w = {.arena = arena, .l = l, .last = l->upper - 1 + l->limit_charge};
   shard_step *step = msc_new_array(arena, shard_step, vars);
   int64_t total;
   const double most_work = 100.0 * (double)l->max_points;
@@ -269,13 +275,13 @@ static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int 
     w.stage_of[step[i].removed] = i;
   }
   w.step = step;
-  distribute(&w);
+  assign_tables_to_stages(&w);
   for (int i = vars; i-- > 0;) {
-    if (!step[i].num) { /* nothing else is connected: what the other parts cost at least is around it */
+    if (!step[i].num) { /* the last of a connected part: outside of it are the other parts */
       w.stage[i].outside = msc_new_array(arena, int64_t, 1);
       w.stage[i].outside[0] = total - step[i].cost[0];
     }
-    look_inside(&w, i);
+    bound_from_outside(&w, i);
   }
   front best = {0, 0, NULL};
   int64_t rest = total;
@@ -293,7 +299,7 @@ static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int 
   return SHARD_BETTER;
 }
 
-/* Leaves out the states that the bound excludes by themselves, then eliminates with points. */
+/* Drops the states that shard_list_remaining excludes, then searches the fronts of the rest. */
 shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, int *out_state, int64_t *out_cost) {
   int vars = l->plain->num_vars;
   int *num = msc_new_array(arena, int, vars);
@@ -301,7 +307,7 @@ shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, in
   const int64_t **bytes = msc_new_array(arena, const int64_t *, vars);
   shard_problem plain, charged;
   shard_limited few = *l;
-  if (!shard_remaining(arena, l->charged, l->upper - 1 + l->limit_charge, num, state)) return SHARD_NO_BETTER;
+  if (!shard_list_remaining(arena, l->charged, l->upper - 1 + l->limit_charge, num, state)) return SHARD_NO_BETTER;
   shard_restrict(arena, l->plain, num, state, &plain);
   shard_restrict(arena, l->charged, num, state, &charged);
   for (int v = 0; v < vars; v++) {

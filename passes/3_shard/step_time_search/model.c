@@ -6,21 +6,21 @@
 #include "ir/alias.h"
 #include "ir/table.h"
 
-/* What is known about the gradient of a forward value during the walk that mirrors the backward. */
+/* What is known about the gradient of a forward value while follow_gradients walks from the last op to the first. */
 typedef struct {
-  const msc_value *exact; /* NULL: some result of the gradient ops of `by` */
-  const msc_op *by;       /* the forward op that gave the latest contribution; NULL: no gradient yet */
-  int through;            /* id of the add whose operand it is, when that add hands on its own gradient; -1 */
-} sent_back;
+  const msc_value *exact; /* the gradient; NULL: a result of the gradient ops of `by`, it is not known which */
+  const msc_op *by;       /* the forward op whose gradient ops made it; NULL: no gradient was seen yet */
+  int through; /* id of the add of which the value is an operand, and whose gradient is also the value's; -1 */
+} known_gradient;
 
 typedef struct {
   shard_model *m;
   shard_graph *g;
-  sent_back *back;   /* by value id */
-  shard_end *source; /* by place of the use, see `first_use`: where the operand comes from; var -2: its producer */
-  size_t *first_use; /* by op id */
-  bool *station;     /* by op id of an add: its own gradient already flows into it */
-} modelling;
+  known_gradient *back; /* by value id */
+  shard_end *source;    /* by use: where the operand comes from; var PRODUCER: from the op that made it */
+  size_t *first_use;    /* by op id: the number of its first use in `source` */
+  bool *has_flow;       /* by op id of an add: the flow of its gradient into it was made */
+} model_builder;
 
 enum { PRODUCER = -2 };
 
@@ -38,7 +38,7 @@ static int add_member(shard_graph *g, shard_variable *v, shard_member member) {
   return (int)v->num_members++;
 }
 
-static void add_groups(modelling *d) {
+static void add_groups(model_builder *d) {
   shard_graph *g = d->g;
   for (size_t i = 0; i < g->num_groups; i++) {
     const shard_group *of = &g->group[i];
@@ -66,8 +66,8 @@ static bool several_groups_use(const shard_graph *g, const msc_value *v, int own
   return false;
 }
 
-/* A rule for `num` tensors of one shape, with a letter A, B ... for each dimension, shared by the tensors if
- * `joined`. */
+/* A rule for `num` tensors of one shape, which share a letter A, B ... for each dimension; joint: partial sums may pass
+ * through, in both operands at once. */
 static const msc_rule *rule_of_shape(shard_graph *g, const msc_type *t, int num, bool joint) {
   msc_rule *rule = msc_new(g->arena, msc_rule);
   rule->num_in = (uint16_t)(num - 1);
@@ -86,6 +86,7 @@ static const msc_rule *rule_of_shape(shard_graph *g, const msc_type *t, int num,
   return rule;
 }
 
+/* A member for an op (NULL: the copy itself) on `num` tensors of type t; passes: partial sums may go through it. */
 static shard_member shaped_member(shard_graph *g, const msc_op *op, const msc_type *t, int num, bool passes) {
   shard_member member = {.op = op, .rule = rule_of_shape(g, t, num, passes), .passes = passes};
   memset(member.to_variable, -1, sizeof member.to_variable);
@@ -93,7 +94,7 @@ static shard_member shaped_member(shard_graph *g, const msc_op *op, const msc_ty
   return member;
 }
 
-static void add_copies(modelling *d) {
+static void add_copies(model_builder *d) {
   shard_graph *g = d->g;
   for (size_t i = 0; i < g->num_ops; i++) {
     msc_op *op = g->op[i].op;
@@ -128,9 +129,9 @@ static shard_end result_end(const shard_model *m, const msc_value *v) {
   return end_of(m, v->def, v->def->num_in + (int)v->index);
 }
 
-/* The place at which x's producer finds g, the gradient of x: behind all adds that hand g on. Makes the flows into
- * these adds. */
-static shard_end source_of_gradient(modelling *d, const msc_value *x, const msc_value *g) {
+/* Where g, the gradient of x, comes from for x's producer: from the last of the adds that hand g on to x, or, without
+ * such an add, from the op that made g. Makes the flows of g into these adds. */
+static shard_end source_of_gradient(model_builder *d, const msc_value *x, const msc_value *g) {
   shard_end here = result_end(d->m, g);
   int chain[64], num = 0;
   for (int a = d->back[x->id].through; a >= 0 && num < 64; a = d->back[d->g->op[a].op->out[0].id].through)
@@ -140,34 +141,37 @@ static shard_end source_of_gradient(modelling *d, const msc_value *x, const msc_
     int tensor = 0;
     while (add->in[tensor].value->type != add->out[0].type) tensor++;
     shard_end to = end_of(d->m, add, tensor);
-    if (!d->station[chain[num]]) add_flow(d->m, (shard_flow){.value = g, .from = here, .to = to});
-    d->station[chain[num]] = true;
+    if (!d->has_flow[chain[num]]) add_flow(d->m, (shard_flow){.value = g, .from = here, .to = to});
+    d->has_flow[chain[num]] = true;
     here = to;
   }
   return here;
 }
 
-/* ---- the backward walk, mirrored ---- */
+/* ---- where gradients flow ---- */
 
-static bool is_gradient_of(const sent_back *b, const msc_value *x, const msc_value *g) {
+static bool is_gradient_of(const known_gradient *b, const msc_value *x, const msc_value *g) {
   if (!b->by) return false;
   return b->exact ? b->exact == g : g->def && g->def->forward == b->by && g->type == x->type;
 }
 
-static bool hands_on(const msc_op *op, int operand) {
+/* Is the gradient of the op's result also that of this operand? */
+static bool hands_gradient_on(const msc_op *op, int operand) {
   return (op->kind == OP_add || (op->kind == OP_sub && operand == 0)) && op->in[operand].value->type == op->out[0].type;
 }
 
-static void set_source(modelling *d, const msc_op *user, int operand, shard_end from) {
+static void set_source(model_builder *d, const msc_op *user, int operand, shard_end from) {
   d->source[d->first_use[user->id] + (size_t)operand] = from;
 }
 
-/* Has this sum of gradients joined a copy, so that its place is known? */
-static bool is_joined(const modelling *d, const msc_op *sum) { return d->m->var[d->m->of_op[sum->id].var].group < 0; }
+/* Has this sum of gradients been put into the variable of a copy already? */
+static bool is_joined(const model_builder *d, const msc_op *sum) {
+  return d->m->var[d->m->of_op[sum->id].var].group < 0;
+}
 
-/* The op that adds what u sends back to the gradient which its operand x has already, or NULL.  It belongs to
- * what made x. */
-static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc_value *x) {
+/* The gradient op that adds the gradient which user u contributes to the one that x has so far; NULL: there is none. 
+ * It is a member of the group that made x, or of u's if x is an argument. */
+static const msc_op *find_gradient_sum(const model_builder *d, const msc_op *u, const msc_value *x) {
   const msc_op *owner = x->def ? x->def : u;
   if (!d->back[x->id].by || d->g->op[owner->id].group < 0) return NULL;
   const shard_group *of = &d->g->group[d->g->op[owner->id].group];
@@ -180,56 +184,58 @@ static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc
   return NULL;
 }
 
-/* Adds the variable at which the gradients that the users of an argument send back are added up. The argument itself
- * needs no copy: each user brings it into its own layout. */
-static int add_place_of_sums(modelling *d, msc_value *arg) {
+/* Adds a variable for the sum of the gradients of an argument, and returns its number. The argument itself needs no
+ * copy: each user brings it into its own layout. */
+static int add_variable_of_sums(model_builder *d, msc_value *arg) {
   int var = add_variable(
       d->m, (shard_variable){.group = -1, .copied = arg, .rule = rule_of_shape(d->g, arg->type, 1, false)});
   add_member(d->g, &d->m->var[var], (shard_member){.op = NULL});
   return d->m->copy_of[arg->id] = var;
 }
 
-/* Puts the sums of the gradients of a copied value into the variable of the copy, so that they are made in its
- * layout. */
-static void join_copy(modelling *d, const msc_op *sum, msc_value *x) {
+/* Moves `sum`, a sum of gradients of x, from the variable of its op into that of x's copy, if there is one, so that it
+ * is computed in the copy's layout. A parameter gets a variable for its sums when it has none. */
+static void join_copy(model_builder *d, const msc_op *sum, msc_value *x) {
   int var = d->m->copy_of[x->id];
   bool is_parameter = !x->def && msc_arg_role(d->g->func, x->index) == MSC_ROLE_PARAMETER;
-  if (var < 0 && is_parameter && x->type->rank) var = add_place_of_sums(d, x);
+  if (var < 0 && is_parameter && x->type->rank) var = add_variable_of_sums(d, x);
   if (var < 0) return;
   shard_variable *v = &d->m->var[var];
   shard_end *at = &d->m->of_op[sum->id];
-  d->m->var[at->var].member[at->member].op = NULL; /* it keeps its number there, but costs nothing */
+  d->m->var[at->var].member[at->member].op = NULL; /* an empty member, so that the others keep their numbers */
   d->m->var[at->var].member[at->member].rule = NULL;
   v->may_pass = true;
   *at = (shard_end){.var = var, .member = add_member(d->g, v, shaped_member(d->g, sum, x->type, 3, true))};
 }
 
-static void mirror_operand(modelling *d, const msc_op *u, int i, const msc_op *const *sum) {
+/* Records which gradient operand i of u has after u's contribution, and where the operands of sum[i] come from. */
+static void follow_gradient_of_operand(model_builder *d, const msc_op *u, int i, const msc_op *const *sum) {
   const msc_value *x = u->in[i].value;
-  sent_back *b = &d->back[x->id], *of_u = &d->back[u->out[0].id];
-  bool handed = u->num_out == 1 && of_u->by && hands_on(u, i);
+  known_gradient *b = &d->back[x->id], *of_u = &d->back[u->out[0].id];
+  bool handed = u->num_out == 1 && of_u->by && hands_gradient_on(u, i);
   if (!sum[i]) {
-    if (!b->by) *b = handed ? (sent_back){of_u->exact, of_u->by, (int)u->id} : (sent_back){NULL, u, -1};
+    if (!b->by) *b = handed ? (known_gradient){of_u->exact, of_u->by, (int)u->id} : (known_gradient){NULL, u, -1};
     return;
   }
   const msc_value *more = sum[i]->in[1].value;
   set_source(d, sum[i], 0, source_of_gradient(d, x, sum[i]->in[0].value));
   if (handed && is_gradient_of(of_u, &u->out[0], more)) {
-    sent_back before = *b;
-    *b = (sent_back){of_u->exact, of_u->by, (int)u->id};
+    known_gradient before = *b;
+    *b = (known_gradient){of_u->exact, of_u->by, (int)u->id};
     set_source(d, sum[i], 1, source_of_gradient(d, x, more));
     *b = before;
   }
-  *b = (sent_back){&sum[i]->out[0], u, -1};
+  *b = (known_gradient){&sum[i]->out[0], u, -1};
 }
 
-/* Makes the flows of the gradients of u, a forward op with gradient ops, or an add that hands its gradient on. */
-static void add_gradient_flows(modelling *d, const msc_op *u, const msc_op **sum) {
+/* Records where the gradient ops of u, a forward op, get the gradients that they read. sum: room for an entry per
+ * operand. */
+static void add_gradient_flows(model_builder *d, const msc_op *u, const msc_op **sum) {
   const shard_group *of = &d->g->group[d->g->op[u->id].group];
   for (int i = 0; i < u->num_in; i++) {
-    sum[i] = accumulation(d, u, u->in[i].value);
+    sum[i] = find_gradient_sum(d, u, u->in[i].value);
     if (sum[i]) join_copy(d, sum[i], u->in[i].value);
-    mirror_operand(d, u, i, sum);
+    follow_gradient_of_operand(d, u, i, sum);
   }
   for (size_t k = 1; k < of->num_members; k++) {
     const msc_op *op = d->g->op[of->member[k]].op;
@@ -243,7 +249,7 @@ static void add_gradient_flows(modelling *d, const msc_op *u, const msc_op **sum
   }
 }
 
-static void mirror_all(modelling *d) {
+static void follow_gradients(model_builder *d) {
   shard_graph *g = d->g;
   size_t uses = 0, most = 1;
   d->first_use = msc_new_array(g->arena, size_t, g->num_ops);
@@ -254,8 +260,8 @@ static void mirror_all(modelling *d) {
   }
   d->source = msc_new_array(g->arena, shard_end, uses);
   for (size_t i = 0; i < uses; i++) d->source[i].var = PRODUCER;
-  d->back = msc_new_array(g->arena, sent_back, g->num_values);
-  d->station = msc_new_array(g->arena, bool, g->num_ops);
+  d->back = msc_new_array(g->arena, known_gradient, g->num_values);
+  d->has_flow = msc_new_array(g->arena, bool, g->num_ops);
   const msc_op **sum = msc_new_array(g->arena, const msc_op *, most);
   for (size_t i = g->num_ops; i-- > 0;) {
     const shard_op *o = &g->op[i];
@@ -268,20 +274,19 @@ static void mirror_all(modelling *d) {
 
 /* ---- all flows ---- */
 
-static void flow_operand(modelling *d, const msc_op *op, int t) {
+static void add_flow_of_operand(model_builder *d, const msc_op *op, int t) {
   shard_model *m = d->m;
   const msc_value *v = op->in[t].value;
   shard_flow f = {.value = v, .to = end_of(m, op, t), .from = d->source[d->first_use[op->id] + (size_t)t]};
-  if (shard_widens_gradient(op)) return; /* what it gets flows to its users, as wide as it is then */
+  if (shard_widens_gradient(op)) return; /* its users get the flow, of the widened value, from its operand's source */
   if (v->def && shard_widens_gradient(v->def)) {
     f.from = d->source[d->first_use[v->def->id]];
     if (f.from.var == PRODUCER) f.from = result_end(m, v->def->in[0].value);
   }
   if (!v->def) {
-    f.from = (shard_end){.var = -1, .layout = m->g->given[v->index]};
+    f.from = (shard_end){.var = -1, .layout = m->g->arg_layout[v->index]};
     const msc_use *owner = f.from.layout ? NULL : shard_owner_of(m->g, v);
-    if (owner && (owner->user != op || owner - 0 != &op->in[t]))
-      f.from = end_of(m, owner->user, (int)(owner - owner->user->in));
+    if (owner && owner != &op->in[t]) f.from = end_of(m, owner->user, (int)(owner - owner->user->in));
     if (!f.from.layout && (!owner || f.from.var < 0)) return;
   } else if (f.from.var == PRODUCER) {
     if (m->of_op[v->def->id].var < 0) return;
@@ -293,9 +298,10 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   add_flow(m, f);
 }
 
-/* Makes the flows of the results, which are wanted whole. In a training step that is the loss only: new values of
- * arguments stay where they are, and other outputs are for evaluation (4_partition/evaluate.c). */
-static void flow_results(modelling *d) {
+/* Makes the flows of the function's results, which are wanted whole. In a training step that is the loss only: new
+ * values of arguments keep their layouts, and other outputs are computed for evaluation only (4_partition/evaluate.c).
+ */
+static void add_flows_of_results(model_builder *d) {
   const msc_op *ret = d->g->func->body->last;
   const msc_attr_value *loss = msc_func_attr(d->g->func, MSC_FACT(loss));
   bool trains = msc_func_attr(d->g->func, MSC_FACT(ties)) != NULL;
@@ -310,19 +316,19 @@ static void flow_results(modelling *d) {
   if (trains) d->m->num_inner_flows = d->m->num_flows;
 }
 
-static void flow_all(modelling *d) {
+static void add_all_flows(model_builder *d) {
   shard_model *m = d->m;
   for (size_t i = 0; i < m->num_vars; i++)
     if (m->var[i].group < 0 && m->var[i].copied->def)
       add_flow(m,
                (shard_flow){.value = m->var[i].copied, .from = result_end(m, m->var[i].copied), .to = {.var = (int)i}});
   for (size_t i = 0; i < d->g->num_ops; i++)
-    for (int t = 0; m->of_op[i].var >= 0 && t < d->g->op[i].op->num_in; t++) flow_operand(d, d->g->op[i].op, t);
+    for (int t = 0; m->of_op[i].var >= 0 && t < d->g->op[i].op->num_in; t++) add_flow_of_operand(d, d->g->op[i].op, t);
   m->num_inner_flows = m->num_flows;
-  flow_results(d);
+  add_flows_of_results(d);
 }
 
-/* ---- what fills memory over the step ---- */
+/* ---- values that stay in memory over the step ---- */
 
 static bool is_read_backward(const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next)
@@ -346,7 +352,7 @@ static bool is_saved(const shard_model *m, int var, const msc_value *x) {
   return m->of_op[x->def->id].var != var || !is_read_elsewhere(m, x, var);
 }
 
-/* Is operand t counted already by an earlier member of the variable, or as an earlier operand? */
+/* Is operand t of member m counted already, as an operand of an earlier member or an earlier operand of m? */
 static bool is_kept_before(const shard_variable *v, const shard_member *m, int t) {
   const msc_value *x = m->op->in[t].value;
   for (const shard_member *k = v->member; k <= m; k++)
@@ -355,8 +361,8 @@ static bool is_kept_before(const shard_variable *v, const shard_member *m, int t
   return false;
 }
 
-/* Does operand t fill memory over the step? Parameter, state and gradient of an update do, and what gradient ops read
- * of the forward. */
+/* Does operand t stay in memory over the step? Parameter, state and gradient of an update do, and values of the forward
+ * that gradient ops read. */
 static bool is_kept(const shard_model *m, int var, const shard_member *of, int t) {
   const msc_op_info *info = msc_info(of->op);
   const msc_value *x = of->op->in[t].value;
@@ -378,7 +384,7 @@ static void mark_kept(shard_model *m) {
 
 void shard_model_of(shard_graph *g, shard_model *out_model) {
   shard_model *m = out_model;
-  modelling d = {.m = m, .g = g};
+  model_builder d = {.m = m, .g = g};
   memset(m, 0, sizeof *m);
   m->g = g;
   m->room_vars = g->num_groups + g->num_groups / 8 + 16;
@@ -389,7 +395,7 @@ void shard_model_of(shard_graph *g, shard_model *out_model) {
   for (size_t i = 0; i < g->num_ops; i++) m->of_op[i].var = -1;
   add_groups(&d);
   add_copies(&d);
-  mirror_all(&d);
-  flow_all(&d);
+  follow_gradients(&d);
+  add_all_flows(&d);
   mark_kept(m);
 }

@@ -15,8 +15,8 @@ static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *ou
   msc_rule_sizes(m->rule, own, out_size);
 }
 
-/* The time to receive the rows of neighbours that windows see, of each operand, along each dimension that is cut. They
- * are sent over the slowest level of links, as some neighbours' are in a cut over all ranks. */
+/* The time to receive the rows of neighbouring parts that windows reach, for each operand and each dimension that is
+ * cut. It takes the slowest level of links, over which some neighbours of a cut over all ranks talk. */
 static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                        const int64_t *size) {
   int64_t ns = 0;
@@ -70,7 +70,8 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
   return ns + (msc_is_windowed(m->op) ? halo_ns(of, cost, v, m, size) : 0);
 }
 
-/* Among how many ranks, of those that hold the same part of an operand of an update, the parallel optimizer cuts it. */
+/* The number of ranks among which the parallel optimizer cuts an operand of an update, of those that hold the same
+ * part. */
 static int64_t count_sharing_ranks(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,
                                    const int64_t *size) {
   const msc_tensor_letters *t = &m->rule->tensor[operand];

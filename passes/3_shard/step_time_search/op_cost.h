@@ -13,7 +13,8 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
 /* A lower bound on the time of every plan of the function on so many devices, whatever is overlapped or fused: the
  * arithmetic of its products, shared evenly. */
 int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices);
-/* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
+/* Bytes of the member's operands that stay in memory over the step (its `kept`), on one device; *out_parameters: they
+ * are parameters with their state and gradient, not values that the backward reads. */
 double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m,
                         const int64_t *parts, bool *out_parameters);
 

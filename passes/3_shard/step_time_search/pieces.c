@@ -1,4 +1,5 @@
-/* pieces.c: model, mesh -> runs of digits that a search assigns as a whole, and their prices (see space.h). */
+/* pieces.c: a model on a mesh -> pieces, runs of digits that a search assigns as a whole, and prices of changes of
+ * layout (see space.h). */
 #include <string.h>
 
 #include "passes/3_shard/step_time_search/mesh_shape.h"
@@ -6,8 +7,8 @@
 
 enum { FEW_DEVICES = 8 };
 
-/* Marks borders before and after each atom of an ordered list, but for neighbours that are neighbours on their axis
- * too. */
+/* Marks border[a] if a piece must begin at atom a because of a list of digits: where the list begins or ends in the
+ * order of the mesh, and where it does not have atom a directly behind atom a - 1. */
 static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
   uint32_t in = 0, joined = 0;
   for (int i = 0; i < num; i++) {
@@ -26,14 +27,15 @@ static void mark_layout(const msc_atoms *atoms, const msc_layout *l, bool *borde
   }
 }
 
-static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece) {
+/* Finds the pieces: axes, cut where digits that are fixed, or layouts of arguments, begin or end. False: too many. */
+static bool find_pieces(const shard_model *m, int *out_num, shard_piece *out_piece) {
   const msc_atoms *atoms = &m->g->atoms;
   bool border[MSC_MAX_SUBAXES] = {true};
   for (int a = 1; a < atoms->num; a++) border[a] = atoms->atom[a].axis != atoms->atom[a - 1].axis;
   for (size_t i = 0; i < m->num_vars; i++)
     for (int l = 0; l < m->var[i].rule->num_letters; l++)
       if (m->var[i].fixed.num[l]) mark_borders(atoms, m->var[i].fixed.num[l], m->var[i].fixed.atom[l], border);
-  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, m->g->given[i], border);
+  for (size_t i = 0; i < m->g->func->body->num_args; i++) mark_layout(atoms, m->g->arg_layout[i], border);
   *out_num = 0;
   for (int a = 0; a < atoms->num; a++) {
     if (border[a] && *out_num == SHARD_MAX_PIECES) return false;
@@ -80,10 +82,10 @@ static shard_expansions *find_expansions(const shard_model *m, shard_space_optio
 
 bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, bool fine,
                       shard_space_options *o) {
-  shard_piece piece[SHARD_MAX_PIECES]; /* moves are priced as the planner makes them, whatever is placed as a whole */
+  shard_piece piece[SHARD_MAX_PIECES]; /* for prices, which count steps by parts of the search's pieces, too */
   msc_subaxis digit[SHARD_MAX_PIECES];
   int num;
-  MSC_TRY(pieces_of(m, &num, piece));
+  MSC_TRY(find_pieces(m, &num, piece));
   memcpy(o->piece, piece, sizeof piece), o->num_pieces = num;
   cut_largest_pieces(&m->g->atoms, &num, piece);
   if (fine) memcpy(o->piece, piece, sizeof piece), o->num_pieces = num;

@@ -1,5 +1,5 @@
-/* solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by
- * piece (see step_time_search/state.h). */
+/* solve.c: a mesh and a charge on memory -> the strategy of least time and charge, of all strategies at once or piece
+ * by piece of the mesh (see state.h). */
 #include <string.h>
 
 #include "passes/3_shard/step_time_search/answers.h"
@@ -12,8 +12,10 @@ enum { MAX_SWEEPS = 6 };
 
 /* ---- one exact solution ---- */
 
-/* Finds the best strategy of a space, into t->state, and a bound that no strategy is below. */
-static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, shard_cost *out_cost, int64_t *out_bound) {
+/* Finds the best strategy of a space, into t->state; no strategy of it costs less than *out_bound. False: time is up.
+ */
+static bool solve_space(shard_time_search *t, shard_space *space, msc_arena *a, shard_cost *out_cost,
+                        int64_t *out_bound) {
   shard_problem p;
   shard_effort effort = {0};
   shard_cost cost = {0};
@@ -33,13 +35,13 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, shard
   return true;
 }
 
-static void read_digits(const shard_timing *t, const shard_space *space, msc_assignment *out_digits) {
+static void read_digits(const shard_time_search *t, const shard_space *space, msc_assignment *out_digits) {
   for (size_t v = 0; v < t->m.num_vars; v++) shard_state_digits(space, (int)v, t->state[v], &out_digits[v]);
 }
 
-/* Finds the best places for the free pieces while the fixed digits of all variables stay; out_digits: the digits of all
- * variables, if they are charged less than `below`. False: too large. */
-static bool solve_pieces(shard_timing *t, uint32_t free_pieces, int64_t below, msc_assignment *out_digits,
+/* Finds the best letters for the free pieces while the fixed digits of all variables stay; writes the digits of all
+ * variables if they cost less than `below`. False: too large. */
+static bool solve_pieces(shard_time_search *t, uint32_t free_pieces, int64_t below, msc_assignment *out_digits,
                          shard_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
@@ -51,26 +53,25 @@ static bool solve_pieces(shard_timing *t, uint32_t free_pieces, int64_t below, m
   return ok;
 }
 
-void shard_fix_digits(shard_timing *t, const msc_assignment *digits) {
+void shard_fix_digits(shard_time_search *t, const msc_assignment *digits) {
   for (size_t v = 0; v < t->m.num_vars; v++) t->m.var[v].fixed = digits[v];
 }
 
-static void keep_if_better(shard_timing *t, const msc_assignment *digits, shard_cost cost) {
+static void keep_if_better(shard_time_search *t, const msc_assignment *digits, shard_cost cost) {
   if (cost.charged >= t->found.charged) return;
   t->found = cost;
-  memcpy(t->chosen, digits, t->m.num_vars * sizeof *digits);
+  memcpy(t->best_digits, digits, t->m.num_vars * sizeof *digits);
 }
 
-void shard_forget_strategies(shard_timing *t) {
+void shard_forget_strategies(shard_time_search *t) {
   if (t->full_arena) msc_arena_free(t->full_arena);
   t->full_arena = NULL, t->full = NULL;
 }
 
-/* The space of all strategies on this mesh, made once; NULL: there are too many. */
-shard_space *shard_all_strategies(shard_timing *t) {
+shard_space *shard_all_strategies(shard_time_search *t) {
   if (t->full_arena) return t->full;
   t->full_arena = msc_arena_new(t->g.ctx);
-  shard_fix_digits(t, t->given);
+  shard_fix_digits(t, t->initial_digits);
   t->o.free_pieces = UINT32_MAX;
   t->o.deadline_s = t->deadline_s;
   if (!shard_space_of(&t->m, &t->o, t->full_arena, &t->full)) t->full = NULL;
@@ -78,15 +79,15 @@ shard_space *shard_all_strategies(shard_timing *t) {
   return t->full;
 }
 
-/* Finds the best of all strategies under this charge. False: too large. */
-static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
-  out->digits = t->chosen, out->state = t->state;
+/* Finds the best of all strategies under this charge, into t->best_digits, t->state and *out. False: too large. */
+static bool solve_all(shard_time_search *t, int64_t ns_per_gib, shard_answer *out) {
+  out->digits = t->best_digits, out->state = t->state;
   if (shard_recall(t, SHARD_AT_ONCE, ns_per_gib, out)) return true;
   MSC_TRY(shard_all_strategies(t));
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space_charge(t->full, ns_per_gib);
   bool ok = solve_space(t, t->full, a, &out->cost, &out->bound);
-  if (ok) read_digits(t, t->full, t->chosen);
+  if (ok) read_digits(t, t->full, t->best_digits);
   msc_arena_free(a);
   out->leaves_out = shard_space_leaves_out(t->full);
   t->compared.even_only |= out->leaves_out;
@@ -94,31 +95,31 @@ static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
   return ok;
 }
 
-/* Searches all strategies at once; the result is proven the best if the bound equals it. False: too large. */
-static bool search_all(shard_timing *t, int64_t ns_per_gib) {
+/* Searches all strategies at once, into t->found, and raises t->bound. False: too large. */
+static bool search_all(shard_time_search *t, int64_t ns_per_gib) {
   shard_answer found = {0};
   MSC_TRY(solve_all(t, ns_per_gib, &found));
-  /* Lagrange's bound: of the charge, what fits pays the limit's at most */
+  /* Lagrange's bound: a strategy that fits is charged for at most `limit` bytes, so its time is at least this */
   int64_t least = found.bound - shard_charge_for(ns_per_gib, t->limit) - 1;
   if (!ns_per_gib) least = found.bound;
   if (found.bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
   t->compared.even_only |= found.leaves_out;
-  bool few = shard_are_all_shapes(msc_mesh_size(t->g.mesh)); /* devices: of many, uneven cuts gain little */
+  bool few = shard_are_all_shapes(msc_mesh_size(t->g.mesh)); /* on many devices uneven cuts gain little */
   t->found = found.cost;
   t->is_incomplete |= (found.leaves_out && few) || found.bound < found.cost.charged;
   return true;
 }
 
-/* ---- digit by digit ---- */
+/* ---- piece by piece ---- */
 
-/* Takes pieces off every letter that was not given with them. A strategy tuple keeps its digits: they say how many
- * parts there must be, and are open to change all the same. */
-static void release_pieces(shard_timing *t, uint32_t pieces) {
+/* Takes pieces off every letter, except where they were fixed before the search. A variable with a strategy tuple keeps
+ * its digits, which say into how many parts its letters are cut; its states change them all the same (states.c). */
+static void release_pieces(shard_time_search *t, uint32_t pieces) {
   uint32_t atoms = 0;
   for (int p = 0; p < t->o.num_pieces; p++)
     for (int i = 0; i < t->o.piece[p].num && pieces >> p & 1; i++) atoms |= 1u << (t->o.piece[p].first + i);
   for (size_t v = 0; v < t->m.num_vars; v++) {
-    msc_assignment *a = &t->m.var[v].fixed, *given = &t->given[v];
+    msc_assignment *a = &t->m.var[v].fixed, *given = &t->initial_digits[v];
     a->pass = (a->pass & ~atoms) | given->pass;
     for (int l = 0; l < t->m.var[v].rule->num_letters && !shard_is_tuple(&t->g, &t->m.var[v]); l++) {
       int num = 0;
@@ -132,20 +133,21 @@ static void release_pieces(shard_timing *t, uint32_t pieces) {
   }
 }
 
-/* Counts the improvements of the strategy: in all, and by pieces, or pair of pieces, at the time they were last freed.
- * Pieces that are freed again without an improvement in between would come to lie where they are. */
+/* The number of improvements so far, and for each piece or pair of pieces that number when it was last freed: without
+ * an improvement in between, freeing it again changes nothing. */
 typedef struct {
   int changes, freed[SHARD_MAX_PIECES][SHARD_MAX_PIECES];
 } sweeps;
 
-/* Frees one or two pieces for all variables while every other digit stays; false: that gave nothing better. */
-static bool improve_pieces(shard_timing *t, sweeps *s, int one, int other, msc_assignment *digits) {
+/* Searches again for the letters of one or two pieces in all variables, with every other digit fixed; false: the
+ * strategy found is no better. */
+static bool improve_pieces(shard_time_search *t, sweeps *s, int one, int other, msc_assignment *digits) {
   int64_t before = t->found.charged;
   uint32_t pieces = 1u << one | 1u << other;
   shard_cost cost;
   if (s->freed[one][other] == s->changes) return false;
   s->freed[one][other] = s->changes;
-  shard_fix_digits(t, t->chosen);
+  shard_fix_digits(t, t->best_digits);
   release_pieces(t, pieces);
   if (!solve_pieces(t, pieces, before, digits, &cost)) return false;
   keep_if_better(t, digits, cost);
@@ -155,7 +157,7 @@ static bool improve_pieces(shard_timing *t, sweeps *s, int one, int other, msc_a
 }
 
 /* Orders pieces by the speed of their links, the fastest first. */
-static void order_pieces(const shard_timing *t, int *out_order) {
+static void order_pieces(const shard_time_search *t, int *out_order) {
   int level[SHARD_MAX_PIECES];
   for (int p = 0; p < t->o.num_pieces; p++) {
     const msc_subaxis *first = &t->g.atoms.atom[t->o.piece[p].first];
@@ -166,13 +168,13 @@ static void order_pieces(const shard_timing *t, int *out_order) {
   }
 }
 
-/* Places one piece at a time, the fastest link first; then frees each again while the others stay, and each pair, until
- * nothing improves. */
-static bool place_pieces(shard_timing *t, msc_assignment *digits) {
+/* Places one piece at a time, that with the fastest links first; then improves each, and each pair, until nothing gets
+ * better. False: too large. */
+static bool place_pieces(shard_time_search *t, msc_assignment *digits) {
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
   shard_cost cost = SHARD_NO_STRATEGY;
   order_pieces(t, order);
-  shard_fix_digits(t, t->given);
+  shard_fix_digits(t, t->initial_digits);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
     MSC_TRY(solve_pieces(t, n ? 1u << order[i] : 0, INT64_MAX, digits, &cost));
     shard_fix_digits(t, digits);
@@ -189,8 +191,9 @@ static bool place_pieces(shard_timing *t, msc_assignment *digits) {
   return true;
 }
 
-static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
-  shard_answer answer = {.digits = t->chosen, .state = t->state};
+/* Searches piece by piece, or takes the known answer, into t->found and t->best_digits. False: too large. */
+static bool search_by_pieces(shard_time_search *t, int64_t ns_per_gib) {
+  shard_answer answer = {.digits = t->best_digits, .state = t->state};
   if (shard_recall(t, SHARD_BY_PIECES, ns_per_gib, &answer)) return t->found = answer.cost, true;
   msc_arena *a = msc_arena_new(t->g.ctx);
   bool ok = place_pieces(t, msc_new_array(a, msc_assignment, t->m.num_vars));
@@ -200,9 +203,9 @@ static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
   return ok;
 }
 
-/* ---- either ---- */
+/* ---- both ways ---- */
 
-bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib) {
+bool shard_solve_time(shard_time_search *t, bool exact, int64_t ns_per_gib) {
   t->found = SHARD_NO_STRATEGY;
   t->o.ns_per_gib = ns_per_gib;
   bool ok = exact ? search_all(t, ns_per_gib) : search_by_pieces(t, ns_per_gib);

@@ -13,17 +13,17 @@
 typedef struct {
   shard_class c;
   int64_t *charged;        /* by state: ns, and what memory is charged */
-  bool irregular;          /* fixed digits that states do not describe: they stay as they are */
+  bool irregular;          /* the fixed digits are no state, and stay as they are (states.h) */
   int plainest;            /* the state that cuts least */
   const shard_list **list; /* by member and tensor */
   size_t *first_list;      /* by member */
 } class_entry;
 
-/* The costs of a flow by the states of both ends; like flows share them. */
+/* The costs of a flow by the states of both ends. Flows with equal keys, all members above `cost`, share them. */
 typedef struct {
   const msc_type *type;
   uint64_t is_gradient;
-  const shard_list *from, *to, *before; /* before: layouts that the same value was already brought into */
+  const shard_list *from, *to, *before; /* before: layouts into which an earlier flow brings the value, or NULL */
   const int64_t *cost;                  /* NULL: not made yet */
 } known_table;
 
@@ -33,27 +33,27 @@ struct shard_space {
   shard_space_options o;
   msc_arena *arena;
   class_entry **of_var;
-  msc_copies kinds, classes; /* what their variables have in common */
+  msc_copies kinds, classes; /* keys, in the words that find_kind and class_number write */
   class_entry **of_class;
-  msc_copies lists; /* contents of layouts by state: equal ones are one shard_list */
+  msc_copies lists; /* contents of lists (intern_list) */
   const shard_list **list;
   MSC_TABLE(known_table) tables;
-  bool leaves_out; /* uneven cuts */
-  uint64_t *word;  /* of the key at hand */
+  bool leaves_out; /* some uneven cuts are no states */
+  uint64_t *word;  /* of the key that is being written */
   size_t num_words, room_words;
   struct {
     uint64_t code;
     int number;
-  } code[4096]; /* remembered layouts */
+  } code[4096]; /* the numbers of layouts computed last (layout_number) */
 };
 
 const shard_class *shard_class_of(const shard_space *s, int var) { return &s->of_var[var]->c; }
 
 bool shard_space_leaves_out(const shard_space *s) { return s->leaves_out; }
 
-/* ---- what variables have in common ---- */
+/* ---- kinds and classes of variables ---- */
 
-static void put(shard_space *s, uint64_t word) {
+static void put_word(shard_space *s, uint64_t word) {
   msc_reserve(s->arena, s->word, s->room_words, s->num_words + 1);
   s->word[s->num_words++] = word;
 }
@@ -62,48 +62,48 @@ static void put_bytes(shard_space *s, const void *data, size_t bytes) {
   for (size_t at = 0; at < bytes; at += 8) {
     uint64_t w = 0;
     memcpy(&w, (const char *)data + at, bytes - at < 8 ? bytes - at : 8);
-    put(s, w);
+    put_word(s, w);
   }
 }
 
-/* Notes what the windows of a convolution or pool are, and how far they reach beyond a rank's part. */
+/* Writes the sizes of the windows of a convolution or pool, and how far they reach beyond a rank's part. */
 static void put_windows(shard_space *s, const msc_op *op) {
   if (!op || !msc_is_windowed(op)) return;
   msc_conv c = msc_conv_of(op);
   for (int d = 0; d < 2; d++) {
-    put(s, (uint64_t)c.dim[d].kernel << 32 | (uint64_t)c.dim[d].stride);
+    put_word(s, (uint64_t)c.dim[d].kernel << 32 | (uint64_t)c.dim[d].stride);
     for (size_t t = 0; t < op->num_in; t++) {
       int64_t lo, hi;
       msc_halo_of(op, t, 2 + d, &lo, &hi);
-      put(s, (uint64_t)lo << 32 | (uint64_t)hi);
+      put_word(s, (uint64_t)lo << 32 | (uint64_t)hi);
     }
   }
 }
 
 static void put_member(shard_space *s, const shard_variable *v, const shard_member *m) {
   const msc_rule *r = m->rule;
-  put(s, (uint64_t)(m->op ? m->op->kind : OP_COUNT) << 32 | (uint64_t)(m->rule ? 1u : 0u) << 1 | m->passes);
+  put_word(s, (uint64_t)(m->op ? m->op->kind : OP_COUNT) << 32 | (uint64_t)(m->rule ? 1u : 0u) << 1 | m->passes);
   if (!r) return;
-  put(s, (uint64_t)r->num_tensors << 32 | (uint64_t)r->num_in << 16 | (uint64_t)r->linear << 1 | r->joint);
-  put(s, r->linear_in);
-  put(s, m->kept);
-  if (m->op && m->op->kind == OP_vjp) put(s, (uint64_t)(uintptr_t)msc_op_str(m->op, "op"));
+  put_word(s, (uint64_t)r->num_tensors << 32 | (uint64_t)r->num_in << 16 | (uint64_t)r->linear << 1 | r->joint);
+  put_word(s, r->linear_in);
+  put_word(s, m->kept);
+  if (m->op && m->op->kind == OP_vjp) put_word(s, (uint64_t)(uintptr_t)msc_op_str(m->op, "op"));
   put_bytes(s, m->to_variable, r->num_letters);
   for (int l = 0; l < r->num_letters; l++)
-    put(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
+    put_word(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
   for (int l = 0; l < r->num_letters; l++)
-    if (r->letter[l].halo) put(s, (uint64_t)r->letter[l].least);
+    if (r->letter[l].halo) put_word(s, (uint64_t)r->letter[l].least);
   put_windows(s, m->op);
   for (int t = 0; t < r->num_tensors; t++) {
-    put(s, (uint64_t)(uintptr_t)shard_tensor_type(s->g->ctx, v, m, t));
+    put_word(s, (uint64_t)(uintptr_t)shard_tensor_type(s->g->ctx, v, m, t));
     for (int d = 0; d < r->tensor[t].rank; d++) {
       put_bytes(s, &r->tensor[t].dim[d], 1 + r->tensor[t].dim[d].num);
-      put(s, (uint64_t)(uintptr_t)r->tensor[t].dim[d].split);
+      put_word(s, (uint64_t)(uintptr_t)r->tensor[t].dim[d].split);
     }
   }
 }
 
-/* Does the flow count as the variable's own cost: within it, or from or to a given layout? */
+/* Does the flow's cost depend on one variable only: is it within it, or from or to a given layout? */
 static bool is_own_flow(const shard_flow *f) { return f->from.var < 0 || f->to.var < 0 || f->from.var == f->to.var; }
 
 static void put_flows(shard_space *s, int var) {
@@ -115,35 +115,36 @@ static void put_flows(shard_space *s, int var) {
     int k = 0;
     while (k < num_seen && seen[k] != f->value) k++;
     if (k == num_seen && k < 64) seen[num_seen++] = f->value;
-    put(s, (uint64_t)(f->from.var < 0) << 1 | (uint64_t)(f->to.var < 0) << 2 | f->is_gradient | (uint64_t)k << 8);
-    put(s, (uint64_t)f->from.member << 32 | (uint64_t)f->from.tensor);
-    put(s, (uint64_t)f->to.member << 32 | (uint64_t)f->to.tensor);
-    put(s, (uint64_t)(uintptr_t)f->from.layout);
-    put(s, (uint64_t)(uintptr_t)f->to.layout);
+    put_word(s, (uint64_t)(f->from.var < 0) << 1 | (uint64_t)(f->to.var < 0) << 2 | f->is_gradient | (uint64_t)k << 8);
+    put_word(s, (uint64_t)f->from.member << 32 | (uint64_t)f->from.tensor);
+    put_word(s, (uint64_t)f->to.member << 32 | (uint64_t)f->to.tensor);
+    put_word(s, (uint64_t)(uintptr_t)f->from.layout);
+    put_word(s, (uint64_t)(uintptr_t)f->to.layout);
   }
 }
 
-/* A number for all properties of a variable but its fixed digits: like variables have equal ones. */
-static uint32_t kind_of_variable(shard_space *s, int var) {
+/* The number of the variable's kind: equal for variables that differ at most in their fixed digits. */
+static uint32_t find_kind(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
-  put(s, (uint64_t)v->rule->num_letters << 40 | (uint64_t)v->most_parts << 34 | (uint64_t)(v->group < 0) << 33 |
-             (uint64_t)v->may_pass << 32 | v->closed);
-  put(s, v->group >= 0 && msc_op_attr(s->g->group[v->group].leader, MSC_FACT(in_strategy)));
+  put_word(s, (uint64_t)v->rule->num_letters << 40 | (uint64_t)v->most_parts << 34 | (uint64_t)(v->group < 0) << 33 |
+                  (uint64_t)v->may_pass << 32 | v->closed);
+  put_word(s, v->group >= 0 && msc_op_attr(s->g->group[v->group].leader, MSC_FACT(in_strategy)));
   for (int l = 0; l < v->rule->num_letters; l++)
-    put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
+    put_word(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
   for (size_t k = 0; k < v->num_members; k++) put_member(s, v, &v->member[k]);
   put_flows(s, var);
   return msc_copy_of(&s->kinds, s->word, s->num_words * sizeof *s->word);
 }
 
+/* The number of the variable's class: equal for variables of one kind with the same fixed digits. */
 static uint32_t class_number(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
-  put(s, (uint64_t)s->m->kind[var] << 32 | v->fixed.pass);
+  put_word(s, (uint64_t)s->m->kind[var] << 32 | v->fixed.pass);
   for (int l = 0; l < v->rule->num_letters; l++)
     if (v->fixed.num[l]) {
-      put(s, (uint64_t)l << 32 | v->fixed.num[l]);
+      put_word(s, (uint64_t)l << 32 | v->fixed.num[l]);
       put_bytes(s, v->fixed.atom[l], v->fixed.num[l]);
     }
   return msc_copy_of(&s->classes, s->word, s->num_words * sizeof *s->word);
@@ -152,7 +153,7 @@ static uint32_t class_number(shard_space *s, int var) {
 static void find_kinds(shard_space *s) {
   shard_model *m = s->m;
   m->kind = msc_new_array(m->g->arena, int, m->num_vars);
-  for (size_t v = 0; v < m->num_vars; v++) m->kind[v] = (int)kind_of_variable(s, (int)v);
+  for (size_t v = 0; v < m->num_vars; v++) m->kind[v] = (int)find_kind(s, (int)v);
 }
 
 /* ---- states ---- */
@@ -167,7 +168,7 @@ static int plainest_of(const shard_space *s, const shard_class *c) {
   return best;
 }
 
-static void draw_states(shard_space *s, class_entry *e) {
+static void list_states(shard_space *s, class_entry *e) {
   shard_states all = shard_states_of(s->g, &s->o, e->c.like, s->arena);
   e->c.num_states = all.num, e->c.state = all.state;
   e->irregular = all.irregular;
@@ -207,7 +208,8 @@ static msc_assignment member_digits(const shard_member *m, const msc_assignment 
  * WHOLE. */
 enum { PARTIAL = 14, WHOLE = 15 };
 
-static bool places_of(const class_entry *e, const shard_member *m, int tensor, uint8_t *out_place) {
+/* Writes that for each letter of the variable; false: it is not so simple, and layout_number_by_rule must be used. */
+static bool find_places(const class_entry *e, const shard_member *m, int tensor, uint8_t *out_place) {
   const msc_tensor_letters *t = &m->rule->tensor[tensor];
   memset(out_place, WHOLE, MSC_MAX_LETTERS);
   if (e->irregular) return false;
@@ -226,8 +228,9 @@ static bool places_of(const class_entry *e, const shard_member *m, int tensor, u
   return true;
 }
 
-static int slow_number(shard_space *s, const shard_variable *v, bool irregular, const shard_member *m, int tensor,
-                       const shard_state *state) {
+/* The number of the layout that a tensor of the member has in a state. */
+static int layout_number_by_rule(shard_space *s, const shard_variable *v, bool irregular, const shard_member *m,
+                                 int tensor, const shard_state *state) {
   msc_assignment of_variable, a;
   digits_of(s, v, irregular, state, &of_variable);
   a = member_digits(m, &of_variable);
@@ -235,8 +238,9 @@ static int slow_number(shard_space *s, const shard_variable *v, bool irregular, 
                              msc_rule_layout(s->g->ctx, s->g->mesh, &s->g->atoms, m->rule, &a, (size_t)tensor));
 }
 
-static int number_of(shard_space *s, const class_entry *e, const shard_member *m, int tensor, const uint8_t *place,
-                     const shard_state *state) {
+/* The number of the layout of a tensor whose places are known; looks among the numbers computed last first. */
+static int layout_number(shard_space *s, const class_entry *e, const shard_member *m, int tensor, const uint8_t *place,
+                         const shard_state *state) {
   uint64_t code = (uint64_t)m->rule->tensor[tensor].rank << 60;
   for (int p = 0; p < s->o.num_pieces; p++) {
     uint64_t at = state->on[p] == SHARD_NONE ? WHOLE : place[state->on[p]];
@@ -245,13 +249,13 @@ static int number_of(shard_space *s, const class_entry *e, const shard_member *m
   }
   size_t slot = (size_t)(code * 0x9E3779B97F4A7C15u >> 52);
   if (s->code[slot].code == code && code) return s->code[slot].number;
-  int number = slow_number(s, e->c.like, false, m, tensor, state);
+  int number = layout_number_by_rule(s, e->c.like, false, m, tensor, state);
   s->code[slot].code = code, s->code[slot].number = number;
   return number;
 }
 
-/* The list with these contents, of which there is one: equal lists are the same pointer. */
-static const shard_list *one_of_list(shard_space *s, const shard_list *l) {
+/* The one list with these contents: equal lists become the same pointer. */
+static const shard_list *intern_list(shard_space *s, const shard_list *l) {
   size_t words = (size_t)l->num_states + (size_t)l->num_distinct;
   int *content = msc_new_array(s->arena, int, words + 2);
   content[0] = l->num_states, content[1] = l->num_distinct;
@@ -265,36 +269,37 @@ static const shard_list *one_of_list(shard_space *s, const shard_list *l) {
   return s->list[n];
 }
 
+/* The layouts by state of a tensor of a member of the class. */
 static const shard_list *find_list(shard_space *s, class_entry *e, int member, int tensor) {
   const shard_list **at = &e->list[e->first_list[member] + (size_t)tensor];
   if (*at) return *at;
   const shard_member *m = &e->c.like->member[member];
   uint8_t place[MSC_MAX_LETTERS];
-  bool quick = places_of(e, m, tensor, place);
+  bool quick = find_places(e, m, tensor, place);
   shard_list *l = msc_new(s->arena, shard_list);
   l->num_states = e->c.num_states;
   l->at = msc_new_array(s->arena, int, l->num_states);
   l->distinct = msc_new_array(s->arena, int, l->num_states);
   for (int i = 0; i < l->num_states; i++) {
-    int n = quick ? number_of(s, e, m, tensor, place, &e->c.state[i])
-                  : slow_number(s, e->c.like, e->irregular, m, tensor, &e->c.state[i]),
+    int n = quick ? layout_number(s, e, m, tensor, place, &e->c.state[i])
+                  : layout_number_by_rule(s, e->c.like, e->irregular, m, tensor, &e->c.state[i]),
         k = 0;
     while (k < l->num_distinct && l->distinct[k] != n) k++;
     if (k == l->num_distinct) l->distinct[l->num_distinct++] = n;
     l->at[i] = k;
   }
-  return *at = one_of_list(s, l);
+  return *at = intern_list(s, l);
 }
 
-/* A list of layouts by state in which every state has the given layout. */
-static const shard_list *given_list(shard_space *s, const msc_layout *layout, int num_states) {
+/* A list in which every state has this layout. */
+static const shard_list *list_of_one_layout(shard_space *s, const msc_layout *layout, int num_states) {
   shard_list *l = msc_new(s->arena, shard_list);
   l->num_states = num_states;
   l->num_distinct = 1;
   l->distinct = msc_new_array(s->arena, int, 1);
   l->distinct[0] = shard_layout_number(s->o.prices, layout);
   l->at = msc_new_array(s->arena, int, num_states);
-  return one_of_list(s, l);
+  return intern_list(s, l);
 }
 
 /* ---- costs ---- */
@@ -307,7 +312,7 @@ static void count_parts(const shard_space *s, const shard_variable *v, bool irre
     if (state->on[p] != SHARD_NONE) out_parts[state->on[p]] *= s->o.piece[p].size;
 }
 
-/* Adds, by state, the cost of a composite that is replaced by its expansion. */
+/* Adds, by state, the cost of a composite where it is replaced by its expansion. */
 static void add_expansion(shard_space *s, class_entry *e, int member) {
   const shard_member *m = &e->c.like->member[member];
   bool always = msc_info(m->op)->flags & MSC_COMPOSITE;
@@ -322,6 +327,7 @@ static void add_expansion(shard_space *s, class_entry *e, int member) {
   }
 }
 
+/* Adds, by state, the time of the kernels of all members and the bytes that they keep. */
 static void add_work(shard_space *s, class_entry *e) {
   const shard_variable *v = e->c.like;
   for (int i = 0; i < e->c.num_states; i++) {
@@ -370,32 +376,33 @@ static const int64_t *make_flow_table(shard_space *s, const shard_flow *f, const
   return known->cost = cost;
 }
 
-static const shard_list *end_list(shard_space *s, const shard_end *e, int num_states) {
-  if (e->var < 0) return given_list(s, e->layout, num_states);
+static const shard_list *layouts_of_end(shard_space *s, const shard_end *e, int num_states) {
+  if (e->var < 0) return list_of_one_layout(s, e->layout, num_states);
   return find_list(s, s->of_var[e->var], e->member, e->tensor);
 }
 
-/* An earlier flow of the same value between the same variables. *out_same: it brings the value into the same
- * layouts. */
-static const shard_list *brought_before(shard_space *s, size_t at, const shard_list *to, bool *out_same) {
+/* The layouts into which the last earlier flow of the same value between the same ends brings it; NULL: there is none.
+ * *out_same: some earlier flow brings it into the same layouts as this one, `to`. */
+static const shard_list *find_earlier_layouts(shard_space *s, size_t at, const shard_list *to, bool *out_same) {
   const shard_list *before = NULL;
   *out_same = false;
   for (size_t i = s->m->earlier[at]; i; i = s->m->earlier[i - 1]) {
-    const shard_list *l = end_list(s, &s->m->flow[s->m->sorted[i - 1]].to, to->num_states);
+    const shard_list *l = layouts_of_end(s, &s->m->flow[s->m->sorted[i - 1]].to, to->num_states);
     if (!before) before = l;
     if (l == to) *out_same = true;
   }
   return before;
 }
 
+/* Adds the costs of the variable's own flows to its class, by state. */
 static void add_own_flows(shard_space *s, int var) {
   class_entry *e = s->of_var[var];
   for (size_t i = s->m->first_flow[var]; i < s->m->first_flow[var + 1]; i++) {
     const shard_flow *f = &s->m->flow[s->m->sorted[i]];
     if (!is_own_flow(f)) continue;
     bool same;
-    const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states),
-                     *before = brought_before(s, i, to, &same);
+    const shard_list *from = layouts_of_end(s, &f->from, e->c.num_states),
+                     *to = layouts_of_end(s, &f->to, e->c.num_states), *before = find_earlier_layouts(s, i, to, &same);
     if (same) continue;
     for (int k = 0; k < e->c.num_states; k++) {
       int have = from->distinct[from->at[k]], want = to->distinct[to->at[k]];
@@ -406,6 +413,7 @@ static void add_own_flows(shard_space *s, int var) {
   }
 }
 
+/* Finds the class of a variable, or makes it with its states and costs. */
 static class_entry *find_class_of(shard_space *s, int var) {
   uint32_t num = s->classes.index.num, n = class_number(s, var);
   if (n < num) return s->of_var[var] = s->of_class[n];
@@ -422,7 +430,7 @@ static class_entry *find_class_of(shard_space *s, int var) {
   }
   e->list = msc_new_array(s->arena, const shard_list *, lists);
   s->of_var[var] = e;
-  draw_states(s, e);
+  list_states(s, e);
   e->c.ns = msc_new_array(s->arena, int64_t, e->c.num_states);
   e->c.bytes = msc_new_array(s->arena, int64_t, e->c.num_states);
   e->c.parameter_bytes = msc_new_array(s->arena, int64_t, e->c.num_states);
@@ -455,6 +463,7 @@ static bool has_same_ends(const shard_flow *a, const shard_flow *b) {
          a->from.member == b->from.member && a->from.tensor == b->from.tensor;
 }
 
+/* Sets m->earlier. */
 static void link_flows(shard_model *m) {
   m->earlier = msc_new_array(m->g->arena, size_t, m->num_flows);
   for (size_t v = 0; v < m->num_vars; v++)
@@ -515,8 +524,8 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
       const shard_flow *f = &s->m->flow[s->m->sorted[i]];
       if (is_own_flow(f)) continue;
       bool same;
-      const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0),
-                       *before = brought_before(s, i, to, &same);
+      const shard_list *from = layouts_of_end(s, &f->from, 0), *to = layouts_of_end(s, &f->to, 0),
+                       *before = find_earlier_layouts(s, i, to, &same);
       if (!same) table[num++] = (shard_table){f->from.var, f->to.var, make_flow_table(s, f, from, to, before)};
       if (shard_time_is_up(s->o.deadline_s)) return false;
     }

@@ -1,12 +1,13 @@
-/* splice.c: all splices of two assignments, priced at once (see splice.h). */
+/* splice.c: two assignments in; the cheapest of all their splices within a limit out (see splice.h). */
 #include "passes/3_shard/step_time_search/splice.h"
 
 static int64_t entry_at(const shard_problem *p, const shard_table *t, int a, int b) {
   return t->cost[t->b < 0 ? (size_t)a : (size_t)a * (size_t)p->num_states[t->b] + (size_t)b];
 }
 
-/* Adds the costs of a table to ns[n], for every number n of first variables, as differences from one n to the next. */
-static void add_steps(const shard_splice *s, const shard_table *t, int64_t *ns) {
+/* Adds the costs of a table in the splices in which n variables have the first assignment's states: ns[n] gets the
+ * difference from n - 1 to n. */
+static void add_table(const shard_splice *s, const shard_table *t, int64_t *ns) {
   int b = t->b < 0 ? t->a : t->b;
   bool a_first = s->rank[t->a] <= s->rank[b];
   int low = s->rank[a_first ? t->a : b], high = s->rank[a_first ? b : t->a];
@@ -21,7 +22,7 @@ static void add_steps(const shard_splice *s, const shard_table *t, int64_t *ns) 
 int shard_best_splice(msc_arena *arena, const shard_splice *s, int64_t limit, int64_t *ns, int64_t *out_bytes) {
   int vars = s->p->num_vars, found = -1;
   int64_t *cost = msc_new_array(arena, int64_t, vars + 2), *bytes = msc_new_array(arena, int64_t, vars + 2);
-  for (size_t i = 0; i < s->p->num_tables; i++) add_steps(s, &s->p->table[i], cost);
+  for (size_t i = 0; i < s->p->num_tables; i++) add_table(s, &s->p->table[i], cost);
   for (int v = 0; v < vars; v++) {
     bytes[0] += s->bytes[v][s->then[v]];
     bytes[s->rank[v] + 1] += s->bytes[v][s->first[v]] - s->bytes[v][s->then[v]];

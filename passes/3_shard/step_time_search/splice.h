@@ -1,5 +1,5 @@
-/* splice.h: two assignments -> the best one that takes the states of one up to some variable and of the other from
- * there on. */
+/* splice.h: two assignments -> the cheapest assignment that has the states of the first up to some variable, in a given
+ * order, and those of the second from there on. */
 #ifndef MSC_PASSES_3_SHARD_SPLICE_H
 #define MSC_PASSES_3_SHARD_SPLICE_H
 

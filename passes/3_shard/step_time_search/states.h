@@ -1,23 +1,23 @@
-/* states.h: the states of one variable: a way to put the pieces of the mesh on its letters each. */
+/* states.h: a variable and the pieces of the mesh -> its states, the ways to put pieces on its letters. */
 #ifndef MSC_PASSES_3_SHARD_STATES_H
 #define MSC_PASSES_3_SHARD_STATES_H
 
 #include "passes/3_shard/step_time_search/space.h"
 
 typedef struct {
-  int num; /* one at least; more than options' max_states: the rest was not looked at */
+  int num; /* at least one; more than max_states of the options: there are still others */
   shard_state *state;
-  bool irregular; /* fixed digits that states do not describe: they stay as they are */
-  bool left_out;  /* there are uneven cuts besides */
+  bool irregular; /* the fixed digits are no state (not whole pieces in mesh order): they stay in all states */
+  bool left_out;  /* rules allow uneven cuts that are no states */
 } shard_states;
 
-/* Did the user fix only the numbers of parts of the variable's letters (a strategy tuple), and leave open by which
- * digits? */
+/* Did the user fix the numbers of parts of the variable's letters by a strategy tuple, which leaves the digits open? */
 bool shard_is_tuple(const shard_graph *g, const shard_variable *v);
-/* Lists all states of the variable: free pieces go wherever the rules of its ops allow, given ones stay. In `arena`. */
+/* Lists all states of the variable, in `arena`: free pieces are on any letters that the rules of its ops allow, all
+ * others where its fixed digits have them. */
 shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
                              msc_arena *arena);
-/* Writes the digits of a state. The states of an irregular variable only say which sums pass. */
+/* Writes the digits of a state, or of a state of an irregular variable, which only says over which pieces sums pass. */
 void shard_put_state(const shard_space_options *o, const shard_state *state, msc_assignment *out);
 void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state,
                      msc_assignment *out);

@@ -8,16 +8,16 @@ typedef struct {
   shard_graph *g;
   shard_group *group;
   const msc_op *op;
-  int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS]; /* where a letter was seen first */
-} placing;
+  int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS]; /* by letter: the tensor and dimension that decided its digits */
+} layout_reader;
 
-static const char *digits_text(const placing *p, int num, const msc_subaxis *s) {
+static const char *digits_text(const layout_reader *p, int num, const msc_subaxis *s) {
   return msc_subaxis_print(p->g->arena, p->g->mesh, num, s);
 }
 
 /* ---- reading ---- */
 
-/* Reads an entry of the annotation; an empty text means that none is given. */
+/* Reads an entry of the annotation; an empty text leaves *out_layout as it is. False after a report. */
 static bool read_entry(const shard_graph *g, const msc_op *op, const char *annotation, int tensor,
                        const msc_attr_value *v, const msc_layout **out_layout) {
   const char *name = shard_tensor_text(g, op, tensor);
@@ -47,7 +47,7 @@ static bool read_entry(const shard_graph *g, const msc_op *op, const char *annot
   return true;
 }
 
-/* Reads the layouts of operands or results; NULL: not given. Reports every entry that is wrong. */
+/* Reads one annotation, for `num` tensors from `first` on. Reports every entry that is wrong. */
 static bool read_layout_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num,
                              const msc_layout **out_layout) {
   const msc_attr_value *v = msc_op_attr(op, annotation);
@@ -75,12 +75,12 @@ bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_
 
 /* ---- one dimension ---- */
 
-static const char *annotation(const placing *p, int tensor) {
+static const char *annotation(const layout_reader *p, int tensor) {
   return tensor < p->op->num_in ? MSC_FACT(in_layout) : MSC_FACT(out_layout);
 }
 
 /* Reports a letter that two entries cut differently, with the place of each. Returns false. */
-static bool disagree(const placing *p, int letter, int tensor, int dim, const char *here) {
+static bool report_disagreement(const layout_reader *p, int letter, int tensor, int dim, const char *here) {
   const msc_assignment *a = &p->group->digits;
   return msc_op_error(
       p->op, MSC_E_STRATEGY,
@@ -90,7 +90,8 @@ static bool disagree(const placing *p, int letter, int tensor, int dim, const ch
       shard_digits_text(p->g, a->num[letter], a->atom[letter]), here);
 }
 
-static bool cannot_cut(const placing *p, int tensor, int dim, int64_t parts, const char *here) {
+/* Reports why a dimension cannot have the digits `here`. Returns false. */
+static bool report_bad_cut(const layout_reader *p, int tensor, int dim, int64_t parts, const char *here) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   const msc_type *t = tensor < p->op->num_in ? p->op->in[tensor].value->type : p->op->out[tensor - p->op->num_in].type;
   bool whole = true;
@@ -109,9 +110,9 @@ static bool cannot_cut(const placing *p, int tensor, int dim, int64_t parts, con
                       annotation(p, tensor), dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
 }
 
-/* Distributes the atoms of a dimension to its letters, major first: each takes as many as divide it; a single letter
- * takes all. */
-static bool split_digits(const placing *p, const msc_dim_letters *letters, int num, const uint8_t *atom,
+/* Distributes the atoms of a dimension to its letters, major first: each takes as many as divide its size; a single
+ * letter takes all. Entry i of *out is for letter i of the dimension. False: they cannot be cut so. */
+static bool split_digits(const layout_reader *p, const msc_dim_letters *letters, int num, const uint8_t *atom,
                          msc_assignment *out) {
   int at = 0;
   if (letters->num == 1) {
@@ -136,15 +137,15 @@ static bool split_digits(const placing *p, const msc_dim_letters *letters, int n
   return at == num;
 }
 
-static bool letters_known(const placing *p, const msc_dim_letters *dim) {
+static bool are_letters_decided(const layout_reader *p, const msc_dim_letters *dim) {
   for (int i = 0; i < dim->num; i++)
     if (!(p->group->closed >> dim->letter[i] & 1)) return false;
   return true;
 }
 
-/* How many digits of a result's dimension come before the first that cuts a letter which the dimension does not have:
- * pin.c handles the rest. */
-static int free_digits(const placing *p, const msc_dim_letters *dim, int num, const uint8_t *atom) {
+/* The number of leading digits of a result's dimension that cut no letter of another dimension. The others are digits
+ * over which the op leaves sums, and pin.c handles them. */
+static int count_leading_free_digits(const layout_reader *p, const msc_dim_letters *dim, int num, const uint8_t *atom) {
   const msc_assignment *a = &p->group->digits;
   for (int i = 0; i < num; i++)
     for (int l = 0; l < p->group->rule.num_letters; l++)
@@ -152,13 +153,13 @@ static int free_digits(const placing *p, const msc_dim_letters *dim, int num, co
   return num;
 }
 
-/* Sets chosen sizes of parts: a dimension with several letters must have equal parts, and a letter has one choice of
- * sizes. */
-static bool place_split(placing *p, int tensor, int dim, const int64_t *split) {
+/* Sets the chosen sizes of a dimension's parts. False after a report: the dimension has several letters, or another
+ * tensor gave its letter other sizes. */
+static bool take_sizes(layout_reader *p, int tensor, int dim, const int64_t *split) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   int l = letters->letter[0];
   const int64_t *known = p->group->split[l];
-  bool others = tensor >= p->op->num_in && p->tensor[l] != tensor; /* a result, whose letters are known: pin.c's */
+  bool others = tensor >= p->op->num_in && p->tensor[l] != tensor; /* a result of decided letters: pin.c checks it */
   if (known == split || others) return true;
   if (letters->num != 1 || p->tensor[l] != tensor)
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s cannot have parts of chosen sizes%s",
@@ -169,21 +170,22 @@ static bool place_split(placing *p, int tensor, int dim, const int64_t *split) {
   return true;
 }
 
-static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxis *s) {
+/* Gives the letters of a dimension the digits of its layout; false after a report. */
+static bool take_dim(layout_reader *p, int tensor, int dim, int num, const msc_subaxis *s) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   msc_assignment *a = &p->group->digits, here;
   uint8_t atom[MSC_MAX_SUBAXES];
   memset(&here, 0, sizeof here);
-  if (tensor >= p->op->num_in && letters_known(p, letters)) return true; /* pin.c says what else a result may be */
+  if (tensor >= p->op->num_in && are_letters_decided(p, letters)) return true; /* pin.c checks it */
   int count = msc_atoms_in(&p->g->atoms, num, s, atom);
-  if (tensor >= p->op->num_in) count = free_digits(p, letters, count, atom);
+  if (tensor >= p->op->num_in) count = count_leading_free_digits(p, letters, count, atom);
   if (!split_digits(p, letters, count, atom, &here))
-    return cannot_cut(p, tensor, dim, msc_group_size(num, s), digits_text(p, num, s));
+    return report_bad_cut(p, tensor, dim, msc_group_size(num, s), digits_text(p, num, s));
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     bool seen = p->group->closed >> l & 1;
     if (seen && (a->num[l] != here.num[i] || memcmp(a->atom[l], here.atom[i], here.num[i])))
-      return disagree(p, l, tensor, dim, shard_digits_text(p->g, here.num[i], here.atom[i]));
+      return report_disagreement(p, l, tensor, dim, shard_digits_text(p->g, here.num[i], here.atom[i]));
     if (seen) continue;
     a->num[l] = here.num[i];
     memcpy(a->atom[l], here.atom[i], here.num[i]);
@@ -196,7 +198,7 @@ static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxi
 /* ---- all ---- */
 
 /* Checks that no digit cuts two letters. */
-static bool check_apart(const placing *p) {
+static bool check_apart(const layout_reader *p) {
   const msc_assignment *a = &p->group->digits;
   int owner[MSC_MAX_SUBAXES];
   memset(owner, -1, sizeof owner);
@@ -215,14 +217,14 @@ static bool check_apart(const placing *p) {
   return true;
 }
 
-bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *layout) {
-  placing p = {.g = g, .group = &g->group[group], .op = g->group[group].leader};
+bool shard_take_layouts(shard_graph *g, int group, const msc_layout *const *layout) {
+  layout_reader p = {.g = g, .group = &g->group[group], .op = g->group[group].leader};
   memset(&p.group->digits, 0, sizeof p.group->digits);
   p.group->closed = 0;
   for (int t = 0; t < p.group->rule.num_tensors; t++)
     for (int d = 0; layout[t] && d < layout[t]->rank; d++) {
-      MSC_TRY(place_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
-      if (layout[t]->first[d] < layout[t]->first[d + 1]) MSC_TRY(place_split(&p, t, d, layout[t]->split[d]));
+      MSC_TRY(take_dim(&p, t, d, layout[t]->first[d + 1] - layout[t]->first[d], layout[t]->sub + layout[t]->first[d]));
+      if (layout[t]->first[d] < layout[t]->first[d + 1]) MSC_TRY(take_sizes(&p, t, d, layout[t]->split[d]));
     }
   MSC_TRY(check_apart(&p));
   return shard_check_digits(g, group, MSC_FACT(in_layout));

@@ -1,8 +1,8 @@
-/* pin: out_strategy and out_layout -> results in the layout that their users first see.
+/* pin.c: out_strategy and out_layout of an op -> an op behind its result that holds the layout which users see.
  *
- * A result without pending sums is as its rule yields it, and the annotation may only repeat that.  Pending sums leave
- * a choice: the digits they are spread over end nowhere (all_reduce) or cut dimensions further (reduce_scatter).  The
- * choice is kept as an op after the result, a broadcast_to that changes nothing and through which no sum passes;
+ * The layout of a result without unfinished sums follows from the operands, and the annotation may only repeat it.  An
+ * unfinished sum leaves a choice: the digits over which it is spread may cut dimensions further (reduce_scatter) or be
+ * left unused (all_reduce).  The choice is kept as a broadcast_to to the same shape through which no sum passes;
  * redistribute drops it again. */
 #include <string.h>
 
@@ -13,16 +13,17 @@ typedef struct {
   const msc_op *op;
   const char *annotation;
   size_t result;
-  const msc_layout *made; /* as the rule yields it; NULL: the op is not decided */
-} pinning;
+  const msc_layout *made; /* the result's layout by the op's rule; NULL: the op has no digits yet */
+} pin_reader;
 
-static const char *layout_text(const pinning *p, const msc_layout *l) {
+static const char *layout_text(const pin_reader *p, const msc_layout *l) {
   return msc_layout_print(p->g->arena, p->g->mesh, l);
 }
 
-/* ---- what can be had ---- */
+/* ---- which layouts are possible ---- */
 
-static bool report_pin(const pinning *p) {
+/* Reports that the result cannot have the layout. Returns false. */
+static bool report_pin(const pin_reader *p) {
   const char *kind = msc_kind_name(p->op->kind);
   if (!p->made->num_partial)
     return msc_op_error(
@@ -37,14 +38,12 @@ static bool report_pin(const pinning *p) {
       msc_subaxis_print(p->g->arena, p->g->mesh, p->made->num_partial, p->made->sub + p->made->first[p->made->rank]));
 }
 
-/* Does `want` have the dimensions of the layout made by the rule, cut further by its partial digits at most? */
-static bool is_reachable(const pinning *p, const msc_layout *want) {
+/* Does `want` cut every dimension as the layout p->made does, or further, by digits over which p->made is partial? */
+static bool is_reachable(const pin_reader *p, const msc_layout *want) {
   const msc_atoms *atoms = &p->g->atoms;
   const msc_layout *made = p->made;
   uint8_t mine[MSC_MAX_SUBAXES], theirs[MSC_MAX_SUBAXES];
-  uint32_t pending = 0;
-  int num = msc_atoms_in(atoms, made->num_partial, made->sub + made->first[made->rank], mine);
-  for (int i = 0; i < num; i++) pending |= 1u << mine[i];
+  uint32_t pending = shard_atom_set(atoms, made->num_partial, made->sub + made->first[made->rank]);
   for (int d = 0; d < made->rank; d++) {
     int a = msc_atoms_in(atoms, made->first[d + 1] - made->first[d], made->sub + made->first[d], mine);
     int b = msc_atoms_in(atoms, want->first[d + 1] - want->first[d], want->sub + want->first[d], theirs);
@@ -57,7 +56,8 @@ static bool is_reachable(const pinning *p, const msc_layout *want) {
 
 /* ---- the annotation's entry as a layout ---- */
 
-static bool read_layout(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
+/* Reads an entry of out_layout; an empty text gives NULL. False after a report. */
+static bool read_layout(const pin_reader *p, const msc_attr_value *e, const msc_layout **out_layout) {
   MSC_TRY(msc_users_layout(p->g->func->module, p->op->loc, e, out_layout));
   if (e->kind == MSC_ATTR_STR && !*e->s) return true;
   if (!*out_layout)
@@ -73,7 +73,7 @@ static bool read_layout(const pinning *p, const msc_attr_value *e, const msc_lay
                       msc_kind_name(p->op->kind), text);
 }
 
-static bool is_tuple(const pinning *p, const msc_attr_value *e) {
+static bool check_tuple(const pin_reader *p, const msc_attr_value *e) {
   const msc_type *t = p->op->out[p->result].type;
   if (e->kind != MSC_ATTR_LIST || e->list.num != (size_t)t->rank)
     return msc_op_error(p->op, MSC_E_STRATEGY,
@@ -87,20 +87,18 @@ static bool is_tuple(const pinning *p, const msc_attr_value *e) {
   return true;
 }
 
-/* Reads a tuple. Parts that the operands already make stay where they are; the others are cut by partial digits, or by
- * any digits when the op is not decided. */
-static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
+/* Reads an entry of out_strategy as a layout: the digits by which the op's rule cuts the result stay, further parts are
+ * cut by partial digits; if the op has no digits yet, by any. False after a report. */
+static bool read_tuple(const pin_reader *p, const msc_attr_value *e, const msc_layout **out_layout) {
   const msc_type *t = p->op->out[p->result].type;
   const msc_layout *made = p->made;
-  uint32_t used = made ? ~0u : 0;
+  uint32_t used = made ? ~shard_atom_set(&p->g->atoms, made->num_partial, made->sub + made->first[made->rank]) : 0;
   uint8_t atom[MSC_MAX_SUBAXES];
   msc_layout raw;
   int num = 0;
   memset(&raw, 0, sizeof raw);
-  MSC_TRY(is_tuple(p, e));
+  MSC_TRY(check_tuple(p, e));
   raw.rank = (uint8_t)t->rank;
-  int pending = made ? msc_atoms_in(&p->g->atoms, made->num_partial, made->sub + made->first[made->rank], atom) : 0;
-  for (int i = 0; i < pending; i++) used &= ~(1u << atom[i]);
   for (int d = 0; d < t->rank; d++) {
     int64_t parts = e->list.v[d].i, have = made ? msc_layout_parts(made, d) : 1;
     uint8_t own = 0;
@@ -122,13 +120,15 @@ static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layo
 
 /* ---- all results of a group's leader ---- */
 
-static bool pin_result(pinning *p, const msc_attr_value *e, bool is_layout, bool repeats, shard_pin **list) {
+/* Reads one entry and adds the result to the list if the entry fixes its layout; repeats: the entries only repeat, for
+ * checking, what a strategy file recorded. */
+static bool pin_result(pin_reader *p, const msc_attr_value *e, bool is_layout, bool repeats, shard_pin **list) {
   const msc_layout *want = NULL;
   MSC_TRY(is_layout ? read_layout(p, e, &want) : read_tuple(p, e, &want));
   if (!want || want == p->made) return true;
   if (p->made && !is_reachable(p, want)) return report_pin(p);
   if (p->made && want->num_partial) return report_pin(p);
-  if (repeats) return true; /* a strategy file tells every result; only the pinned ones are */
+  if (repeats) return true;
   shard_pin *pin = msc_new(p->g->arena, shard_pin);
   *pin = (shard_pin){(msc_op *)(uintptr_t)p->op, p->result, want, *list};
   *list = pin;
@@ -146,14 +146,14 @@ bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_
     return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation,
                         op->num_out, msc_kind_name(op->kind));
   for (size_t i = 0; i < v->list.num; i++) {
-    pinning p = {g, op, annotation, i, of->by ? shard_layout(g, &g->op[op->id], &of->digits, op->num_in + i) : NULL};
+    pin_reader p = {g, op, annotation, i, of->by ? shard_layout(g, &g->op[op->id], &of->digits, op->num_in + i) : NULL};
     ok &= pin_result(&p, &v->list.v[i], !strcmp(annotation, MSC_FACT(out_layout)), repeats, list);
   }
   return ok;
 }
 
-/* Inserts the op that keeps the layout; its letters are the dimensions of the result. */
-static void insert(shard_graph *g, const shard_pin *pin) {
+/* Inserts the broadcast_to that holds the layout, with `sharding` set: its letters are the dimensions of the result. */
+static void insert_pin(shard_graph *g, const shard_pin *pin) {
   msc_value *from = &pin->op->out[pin->result];
   msc_op *to = msc_op_new(g->func, OP_broadcast_to, 1, &from, 1, pin->op->loc);
   const msc_layout *l = pin->layout;
@@ -176,5 +176,5 @@ static void insert(shard_graph *g, const shard_pin *pin) {
 }
 
 void shard_insert_pins(shard_graph *g, const shard_pin *list) {
-  for (const shard_pin *p = list; p; p = p->next) insert(g, p);
+  for (const shard_pin *p = list; p; p = p->next) insert_pin(g, p);
 }

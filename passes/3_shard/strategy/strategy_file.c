@@ -1,6 +1,6 @@
-/* strategy_file.c: layouts of ops and parameters <-> JSON (see strategy_file.h).
- * LAYOUT texts decide; strategy tuples and (device matrix, tensor map) are written beside them where they
- * can express it. */
+/* strategy_file.c: layouts of ops and parameters <-> JSON (see strategy_file.h).  Only the texts of layouts are read
+ * back; strategy tuples, device matrix and tensor map are written beside them, where they can express the layout, for
+ * other tools. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -141,11 +141,11 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
   json_object_set_new(to, "out_tensor_map", outs);
 }
 
-/* Does the op keep a result in the layout that its annotation fixes? The border of a block does not count: it is
- * recorded by itself. */
+/* Is the op one that pin.c inserted to hold the layout of its operand? The border of a block is not: it is written as
+ * an op of its own. */
 static bool is_pin(const msc_op *op) { return msc_op_attr(op, MSC_FACT(pinned)) && !msc_op_attr(op, MSC_FACT(border)); }
 
-/* The layout in which users see the value: the fixed one, if the user fixed it. */
+/* The layout in which users see the value: that of the op that pins it, and then *out_pinned is set, or its own. */
 static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
   const msc_op *user = v->uses && !v->uses->next ? v->uses->user : NULL;
   if (!user || !is_pin(user) || user->kind != OP_broadcast_to) return v->type->layout;
@@ -153,7 +153,7 @@ static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
   return user->out[0].type->layout;
 }
 
-/* The attributes that say where digits come from (origins.h). */
+/* The facts that say where digits come from (origins.h). */
 static const char *const histories[] = {MSC_FACT(inherited), MSC_FACT(conflicts)};
 
 static void put_history(json_t *o, const msc_op *op, const char *name, msc_arena *arena) {
@@ -199,7 +199,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
 }
 
 /* A hash of everything that op_json reads. */
-static uint64_t content_of(const msc_op *op) {
+static uint64_t hash_of_content(const msc_op *op) {
   uint64_t h = msc_mix_attrs(op->kind, op->attrs, op->num_attrs);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) {
@@ -216,16 +216,16 @@ typedef struct {
 } op_text;
 typedef MSC_TABLE(op_text) op_texts;
 
-/* The JSON of an op; an op with the same contents as an earlier one, as in repeated layers, gets a copy of its text. */
+/* The JSON of an op: a new reference. Ops with equal contents, as in repeated layers, share one object. */
 static json_t *op_json_once(const msc_func *f, msc_arena *a, op_texts *made, const msc_op *op) {
-  uint64_t content = content_of(op);
+  uint64_t content = hash_of_content(op);
   op_text *t = msc_table_at(made, &content);
   return t->json ? json_incref(t->json) : (t->json = op_json(f, a, op));
 }
 
-/* Is the op written to the file? Only leaders are: others follow them. Copies that a search inserted are not: it finds
- * them again when all ops are where they were. */
-static bool is_recorded(const msc_op *op) {
+/* Is the op written to the file? Only leaders are: the other members of a group follow them. Copies that a search
+ * inserted are not: it finds them again, given the same layouts of all ops. */
+static bool is_written(const msc_op *op) {
   if (!msc_op_attr(op, MSC_FACT(by)) || shard_is_copy(op) || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!msc_wanted_layout(op, i)) return false;
@@ -242,7 +242,7 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena) {
   key_maker keys = {arena, json_object()};
   op_texts made = {.index.arena = arena};
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (is_recorded(op)) json_object_set_new(ops, unique_key_of(&keys, op), op_json_once(f, arena, &made, op));
+    if (is_written(op)) json_object_set_new(ops, unique_key_of(&keys, op), op_json_once(f, arena, &made, op));
   json_decref(keys.used);
   for (size_t i = 0; i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_PARAMETER && f->body->args[i]->name && f->body->args[i]->type->layout)
@@ -263,18 +263,18 @@ typedef struct {
   msc_context *ctx;
   const msc_loc *loc;
   bool ok;
-  bool adds; /* propagation may have cut what a hint leaves whole */
-} loading;
+  bool adds; /* the file may cut what a hint leaves whole: propagation may have added the cut */
+} strategy_loader;
 
-static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
+static void MSC_PRINTF(2, 3) report(strategy_loader *l, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   l->ok = msc_verror(l->ctx, MSC_DIAG_ERROR, MSC_E_STRATEGY_FILE, l->loc, NULL, fmt, ap);
   va_end(ap);
 }
 
-/* A recorded layout without its partial digits, which follow from the operands. */
-static const msc_layout *finish_recorded(loading *l, const char *key, const msc_type *t, const char *text) {
+/* Parses a layout of the file, without its partial digits, which follow from the operands. NULL after a report. */
+static const msc_layout *read_layout(strategy_loader *l, const char *key, const msc_type *t, const char *text) {
   const msc_layout *layout;
   if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, text, &layout)) {
     msc_note(l->ctx, l->loc, "strategy file: it is a layout of %s", key);
@@ -282,7 +282,7 @@ static const msc_layout *finish_recorded(loading *l, const char *key, const msc_
     return NULL;
   }
   if (layout->rank != t->rank) {
-    differs(l, "strategy file: a layout of %s is %s, its tensor has rank %d", key, text, t->rank);
+    report(l, "strategy file: a layout of %s is %s, its tensor has rank %d", key, text, t->rank);
     return NULL;
   }
   msc_layout raw = *layout;
@@ -294,28 +294,28 @@ static const msc_type *type_of_tensor(const msc_op *op, bool out, size_t i) {
   return out ? op->out[i].type : op->in[i].value->type;
 }
 
-static void load_side(loading *l, msc_op *op, const char *key, json_t *list, bool out) {
+static void load_layouts(strategy_loader *l, msc_op *op, const char *key, json_t *list, bool out) {
   size_t num = out ? op->num_out : op->num_in;
   const char *side = out ? "out" : "in";
   if (!json_is_array(list) || json_array_size(list) != num) {
-    differs(l, "strategy file: layout.%s of %s must have one entry for each of its %zu %s", side, key, num,
-            out ? "results" : "operands");
+    report(l, "strategy file: layout.%s of %s must have one entry for each of its %zu %s", side, key, num,
+           out ? "results" : "operands");
     return;
   }
   const msc_layout **layout = msc_new_array(l->g->arena, const msc_layout *, num + 1);
   for (size_t i = 0; i < num; i++) {
     const char *s = json_string_value(json_array_get(list, i));
     if (!s) {
-      differs(l, "strategy file: layout.%s of %s must hold texts", side, key);
+      report(l, "strategy file: layout.%s of %s must hold texts", side, key);
       return;
     }
-    layout[i] = finish_recorded(l, key, type_of_tensor(op, out, i), s);
+    layout[i] = read_layout(l, key, type_of_tensor(op, out, i), s);
     if (!layout[i]) return;
   }
   if (num) msc_op_put(op, out ? msc_fact_out_layout(l->ctx, num, layout) : msc_fact_in_layout(l->ctx, num, layout));
 }
 
-static void load_history(loading *l, msc_op *op, const char *key, const char *name, const json_t *list) {
+static void load_history(strategy_loader *l, msc_op *op, const char *key, const char *name, const json_t *list) {
   size_t num = json_array_size(list);
   msc_attr_value *entry = msc_new_array(l->g->arena, msc_attr_value, num + 1);
   for (size_t i = 0; i < num; i++) {
@@ -327,7 +327,7 @@ static void load_history(loading *l, msc_op *op, const char *key, const char *na
       if (json_is_string(value))
         msc_put_attr(l->ctx, &attrs, &fields, field, msc_str(l->ctx, json_string_value(value)));
       else if (json_is_integer(value)) msc_put_attr(l->ctx, &attrs, &fields, field, msc_int(json_integer_value(value)));
-      else differs(l, "strategy file: %s.%s of %s must be a text or a whole number", name, field, key);
+      else report(l, "strategy file: %s.%s of %s must be a text or a whole number", name, field, key);
     }
     entry[i] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {fields, attrs}};
   }
@@ -335,7 +335,7 @@ static void load_history(loading *l, msc_op *op, const char *key, const char *na
   l->ok &= msc_read_layouts(l->g->func->module, l->loc, op->attrs, op->num_attrs, msc_info(op));
 }
 
-/* ---- what the model says beside what the file says ---- */
+/* ---- hints of the model that the file overrides ---- */
 
 typedef struct {
   const char *name; /* of the hint */
@@ -343,7 +343,7 @@ typedef struct {
   msc_attr_value value;
 } hint;
 
-/* Lists the annotations of an op that fix its operands or results. */
+/* Lists the annotations of an op that give its operands or results layouts, and returns how many. */
 static size_t hints_of(const msc_op *op, hint out[4]) {
   static const struct {
     const char *name;
@@ -360,7 +360,7 @@ static size_t hints_of(const msc_op *op, hint out[4]) {
   return num;
 }
 
-static bool same_parts(const loading *l, const msc_layout *file, const msc_attr_value *tuple) {
+static bool has_parts_of_tuple(const strategy_loader *l, const msc_layout *file, const msc_attr_value *tuple) {
   bool same = tuple->kind == MSC_ATTR_LIST && tuple->list.num == (size_t)file->rank;
   for (int d = 0; same && d < file->rank; d++) {
     const msc_attr_value *parts = &tuple->list.v[d];
@@ -369,7 +369,7 @@ static bool same_parts(const loading *l, const msc_layout *file, const msc_attr_
   return same;
 }
 
-static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout *own) {
+static bool is_cut_alike(const strategy_loader *l, const msc_layout *file, const msc_layout *own) {
   bool same = own->rank == file->rank;
   for (int d = 0; same && d < file->rank; d++) {
     size_t num = own->first[d + 1] - own->first[d], most = file->first[d + 1] - file->first[d];
@@ -380,21 +380,21 @@ static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout
   return same;
 }
 
-/* Does an operand's or result's annotation, a tuple or the text of a layout, agree with the layout in the file? */
-static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_value *loaded) {
+/* Does the model's entry for an operand or result, a tuple or a layout, agree with the layout in the file? */
+static bool agrees_with_file(const strategy_loader *l, const msc_attr_value *said, const msc_attr_value *loaded) {
   if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* not said */
   const msc_layout *file = msc_attr_layout(loaded), *own = msc_attr_layout(said);
-  if (file && said->kind == MSC_ATTR_LIST) return same_parts(l, file, said);
-  return !file || !own || same_cuts(l, file, own);
+  if (file && said->kind == MSC_ATTR_LIST) return has_parts_of_tuple(l, file, said);
+  return !file || !own || is_cut_alike(l, file, own);
 }
 
 /* Warns where the model says otherwise than the file, which decides. */
-static void compare_hint(loading *l, const msc_op *op, const hint *h) {
+static void compare_hint(strategy_loader *l, const msc_op *op, const hint *h) {
   const msc_attr_value *loaded = msc_op_attr(op, h->out ? MSC_FACT(out_layout) : MSC_FACT(in_layout));
   if (!loaded || op->kind == OP_cast) return; /* a cast is computed on whichever side of an exchange has fewer bytes */
   bool same = h->value.kind == MSC_ATTR_LIST;
   for (size_t i = 0; same && i < loaded->list.num && i < h->value.list.num; i++)
-    same = same && agrees(l, &h->value.list.v[i], &loaded->list.v[i]);
+    same = same && agrees_with_file(l, &h->value.list.v[i], &loaded->list.v[i]);
   if (same) return;
   const char *file = msc_attr_text(l->g->arena, l->g->mesh, loaded),
              *own = msc_attr_text(l->g->arena, l->g->mesh, &h->value);
@@ -403,26 +403,26 @@ static void compare_hint(loading *l, const msc_op *op, const hint *h) {
               file);
 }
 
-static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
+static void load_op(strategy_loader *l, msc_op *op, const char *key, json_t *o) {
   hint hints[4];
   size_t num_hints = hints_of(op, hints);
   json_t *layout = json_object_get(o, "layout");
   const char *word = json_string_value(json_object_get(o, "by"));
   shard_decider by = shard_decider_parse(word);
   if (by == SHARD_BY_NOBODY || by == SHARD_BY_COPY)
-    differs(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
+    report(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
   else msc_op_put(op, msc_fact_by(l->ctx, word));
   msc_op_unset(op, MSC_FACT(in_strategy));
   msc_op_unset(op, MSC_FACT(out_strategy));
   if (json_is_true(json_object_get(o, "pinned"))) msc_op_put(op, msc_fact_pins(true));
-  load_side(l, op, key, json_object_get(layout, "in"), false);
-  load_side(l, op, key, json_object_get(layout, "out"), true);
+  load_layouts(l, op, key, json_object_get(layout, "in"), false);
+  load_layouts(l, op, key, json_object_get(layout, "out"), true);
   for (size_t i = 0; l->ok && i < num_hints; i++) compare_hint(l, op, &hints[i]);
   for (size_t i = 0; i < sizeof histories / sizeof *histories; i++)
     load_history(l, op, key, histories[i], json_object_get(o, histories[i]));
 }
 
-static void load_ops(loading *l, json_t *ops) {
+static void load_ops(strategy_loader *l, json_t *ops) {
   key_maker keys = {l->g->arena, json_object()};
   json_t *left = json_copy(ops), *value;
   const char *name;
@@ -430,28 +430,28 @@ static void load_ops(loading *l, json_t *ops) {
     const char *key = unique_key_of(&keys, l->g->group[i].leader);
     json_t *o = json_object_get(ops, key);
     if (o) load_op(l, l->g->group[i].leader, key, o);
-    else differs(l, "the model has an op %s that the strategy file does not name", key);
+    else report(l, "the model has an op %s that the strategy file does not name", key);
     json_object_del(left, key);
   }
   json_object_foreach(left, name, value)
-      differs(l, "the strategy file names an op %s that the model does not have", name);
+      report(l, "the strategy file names an op %s that the model does not have", name);
   json_decref(left);
   json_decref(keys.used);
 }
 
-static void check_parameter(loading *l, const msc_value *v, json_t *p) {
+static void check_parameter(strategy_loader *l, const msc_value *v, json_t *p) {
   json_t *shape = json_object_get(p, "shape");
   const msc_type *t = v->type;
   bool same = json_is_array(shape) && json_array_size(shape) == (size_t)t->rank;
   for (int d = 0; same && d < t->rank; d++) same = json_integer_value(json_array_get(shape, (size_t)d)) == t->dim[d];
   if (same) return;
   char *text = json_is_array(shape) ? json_dumps(shape, JSON_COMPACT) : NULL;
-  differs(l, "parameter %s is %s in the model and has the shape %s in the strategy file", v->name,
-          msc_type_text(l->g->arena, l->g->mesh, msc_type_with_layout(l->ctx, t, NULL)), text ? text : "null");
+  report(l, "parameter %s is %s in the model and has the shape %s in the strategy file", v->name,
+         msc_type_text(l->g->arena, l->g->mesh, msc_type_with_layout(l->ctx, t, NULL)), text ? text : "null");
   free(text);
 }
 
-static void check_parameters(loading *l, json_t *parameters) {
+static void check_parameters(strategy_loader *l, json_t *parameters) {
   const msc_func *f = l->g->func;
   json_t *left = json_copy(parameters), *value;
   const char *name;
@@ -460,50 +460,50 @@ static void check_parameters(loading *l, json_t *parameters) {
     if (msc_arg_role(f, i) != MSC_ROLE_PARAMETER || !v->name) continue;
     json_t *p = json_object_get(parameters, v->name);
     if (p) check_parameter(l, v, p);
-    else differs(l, "the model has a parameter %s that the strategy file does not name", v->name);
+    else report(l, "the model has a parameter %s that the strategy file does not name", v->name);
     json_object_del(left, v->name);
   }
   json_object_foreach(left, name, value)
-      differs(l, "the strategy file names a parameter %s that the model does not have", name);
+      report(l, "the strategy file names a parameter %s that the model does not have", name);
   json_decref(left);
 }
 
-static void load_root(loading *l, json_t *root) {
+static void load_root(strategy_loader *l, json_t *root) {
   json_t *version = json_object_get(root, "version"), *devices = json_object_get(root, "device_num"),
          *mesh = json_object_get(root, "mesh");
   json_t *ops = json_object_get(root, "ops"), *parameters = json_object_get(root, "parameters");
   const char *here = msc_mesh_print(l->g->arena, l->g->mesh);
   if (json_integer_value(version) != FILE_VERSION || !json_is_integer(devices) || !json_is_object(ops) ||
       !json_is_object(parameters)) {
-    differs(l, "strategy file: an object with \"version\": 1, \"device_num\", \"ops\" and \"parameters\" is expected");
+    report(l, "strategy file: an object with \"version\": 1, \"device_num\", \"ops\" and \"parameters\" is expected");
     return;
   }
   if (json_integer_value(devices) != msc_mesh_size(l->g->mesh)) {
-    differs(l, "the strategy file is for %" PRId64 " devices, device_num is %" PRId64,
-            (int64_t)json_integer_value(devices), msc_mesh_size(l->g->mesh));
+    report(l, "the strategy file is for %" PRId64 " devices, device_num is %" PRId64,
+           (int64_t)json_integer_value(devices), msc_mesh_size(l->g->mesh));
     return;
   }
   if (json_is_string(mesh) && strcmp(json_string_value(mesh), here)) {
-    differs(l, "the strategy file is for the mesh %s, here it is %s", json_string_value(mesh), here);
+    report(l, "the strategy file is for the mesh %s, here it is %s", json_string_value(mesh), here);
     return;
   }
   check_parameters(l, parameters);
   load_ops(l, ops);
 }
 
-static const msc_loc *place_of_error(msc_context *ctx, const char *name, const json_error_t *error) {
+static const msc_loc *loc_of_error(msc_context *ctx, const char *name, const json_error_t *error) {
   uint32_t line = error->line > 0 ? (uint32_t)error->line : 1, col = error->column > 0 ? (uint32_t)error->column : 0;
   return msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = line, .col = col});
 }
 
-/* The arguments of load_parsed. The memory of JSON is not the arena's: whoever guards the call frees it. */
+/* The arguments of load_parsed, which runs under msc_protect: the root is not in an arena, and the caller frees it. */
 typedef struct {
-  loading l;
+  strategy_loader l;
   json_t *root;
-} parsed;
+} guarded_load;
 
 static bool load_parsed(msc_context *ctx, void *arg) {
-  parsed *p = arg;
+  guarded_load *p = arg;
   (void)ctx;
   load_root(&p->l, p->root);
   return p->l.ok;
@@ -512,9 +512,9 @@ static bool load_parsed(msc_context *ctx, void *arg) {
 bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *text, size_t bytes) {
   msc_context *ctx = g->ctx;
   json_error_t error;
-  parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true, adds},
-              json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
-  if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, place_of_error(ctx, name, &error), "strategy file: %s", error.text);
+  guarded_load p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true, adds},
+                    json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
+  if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, loc_of_error(ctx, name, &error), "strategy file: %s", error.text);
   bool ok = msc_protect(ctx, load_parsed, &p);
   json_decref(p.root);
   return ok;

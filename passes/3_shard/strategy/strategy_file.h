@@ -10,9 +10,9 @@
 /* The strategy file of a function whose values have layouts (after the pass `layouts`), as text in `arena`. */
 const char *msc_strategy_file(const msc_func *f, msc_arena *arena);
 
-/* Puts the layouts of a file on the ops it names, in place of what the user had written (`in_layout`, `out_layout`, and
- * `by` as recorded), with a warning where the two differ; `adds`: what the user left whole may be cut.  False after
- * reporting every difference: other device count or mesh, ops or parameters that only one side has, other shapes. */
+/* Sets `in_layout`, `out_layout` and `by` of the ops that a file names, in place of the user's annotations, with a
+ * warning where the two differ; `adds`: the file may cut what the user left whole.  False after reporting every
+ * difference: another device count or mesh, ops or parameters that only one side has, other shapes. */
 bool msc_strategy_load(shard_graph *g, bool adds, const char *path);
 /* The mesh that a strategy file names, for a caller without one; NULL: it names none, or cannot be read, which
  * msc_strategy_load reports. */

@@ -1,5 +1,5 @@
-/* tuple_to_parts.c: in_strategy, parts per dimension of every operand -> parts per letter; or a report that names
- * what is legal. */
+/* tuple_to_parts.c: in_strategy, the number of parts of every dimension of every operand -> the number of parts of
+ * every letter; or a report that names a legal strategy. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
@@ -12,18 +12,18 @@ typedef struct {
   int64_t devices;
   int64_t parts[MSC_MAX_LETTERS];                    /* 0: not seen */
   int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS]; /* where a letter was seen first */
-} dealing;
+} tuple_reader;
 
-static int64_t parts_of(const dealing *d, int tensor, int dim) { return d->tuple->list.v[tensor].list.v[dim].i; }
+static int64_t parts_of(const tuple_reader *d, int tensor, int dim) { return d->tuple->list.v[tensor].list.v[dim].i; }
 
 /* ---- shape of the tuple: every fault of it is reported ---- */
 
-static const char *entry_text(const dealing *d, const msc_attr_value *v) {
+static const char *entry_text(const tuple_reader *d, const msc_attr_value *v) {
   return v->kind == MSC_ATTR_INT ? msc_arena_printf(d->g->arena, "%" PRId64, v->i)
                                  : msc_attr_text(d->g->arena, d->g->mesh, v);
 }
 
-static bool is_shaped_entry(const dealing *d, int tensor, const msc_attr_value *dims) {
+static bool check_entry(const tuple_reader *d, int tensor, const msc_attr_value *dims) {
   const char *operand = shard_tensor_text(d->g, d->op, tensor);
   bool ok = true;
   if (dims->kind != MSC_ATTR_LIST)
@@ -41,7 +41,7 @@ static bool is_shaped_entry(const dealing *d, int tensor, const msc_attr_value *
   return ok;
 }
 
-static bool is_shaped(const dealing *d) {
+static bool check_shape_of_tuple(const tuple_reader *d) {
   const msc_op *op = d->op;
   const msc_attr_value *v = d->tuple;
   if (v->kind != MSC_ATTR_LIST)
@@ -53,7 +53,7 @@ static bool is_shaped(const dealing *d) {
                         "in_strategy must have one entry for each of the %d operands of %s, not %zu", num,
                         msc_kind_name(op->kind), v->list.num);
   bool ok = true;
-  for (int t = 0; t < (int)v->list.num; t++) ok &= is_shaped_entry(d, t, &v->list.v[t]);
+  for (int t = 0; t < (int)v->list.num; t++) ok &= check_entry(d, t, &v->list.v[t]);
   return ok;
 }
 
@@ -61,7 +61,7 @@ static bool is_shaped(const dealing *d) {
 
 /* Splits p parts of a dimension among its letters, major first; false: the sizes do not allow it. */
 static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_t p, int64_t *out_parts) {
-  if (dim->split) { /* into the parts that the op names, or not at all */
+  if (dim->split) { /* the op itself names the parts: all of them, or one */
     out_parts[0] = p;
     return p == 1 || (p == dim->num_split && rule->letter[dim->letter[0]].role != MSC_REP);
   }
@@ -75,15 +75,15 @@ static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_
   return p == 1;
 }
 
-/* The legal number of parts next to p: at most p, or above it; 0: none. */
-static int64_t legal_parts(const dealing *d, const msc_dim_letters *dim, int64_t p, bool above) {
+/* The largest legal number of parts that is at most p, or with `above` the smallest above p; 0: none. */
+static int64_t legal_parts(const tuple_reader *d, const msc_dim_letters *dim, int64_t p, bool above) {
   int64_t found = 0, unused[MSC_MAX_LETTERS];
   for (int64_t k = 1; k <= d->devices && (above ? !found : k <= p); k++)
     if (d->devices % k == 0 && (!above || k > p) && split_parts(d->rule, dim, k, unused)) found = k;
   return found;
 }
 
-static bool refuse_cut(const dealing *d, int tensor, int dim) {
+static bool report_bad_parts(const tuple_reader *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   const msc_type *t = d->op->in[tensor].value->type;
   int64_t p = parts_of(d, tensor, dim), low = legal_parts(d, letters, p, false),
@@ -106,10 +106,10 @@ static bool refuse_cut(const dealing *d, int tensor, int dim) {
                       dim, operand, p, msc_kind_name(d->op->kind), nearest);
 }
 
-static bool spread_dim(dealing *d, int tensor, int dim) {
+static bool read_dim(tuple_reader *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   int64_t parts[MSC_MAX_LETTERS];
-  if (!split_parts(d->rule, letters, parts_of(d, tensor, dim), parts)) return refuse_cut(d, tensor, dim);
+  if (!split_parts(d->rule, letters, parts_of(d, tensor, dim), parts)) return report_bad_parts(d, tensor, dim);
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     if (d->parts[l] && d->parts[l] != parts[i])
@@ -126,7 +126,7 @@ static bool spread_dim(dealing *d, int tensor, int dim) {
   return true;
 }
 
-/* ---- what would be legal ---- */
+/* ---- notes on what would be legal ---- */
 
 static const char *tuple_text(msc_arena *a, const msc_rule *rule, int num, const int64_t *parts) {
   const char *text = "";
@@ -144,7 +144,7 @@ static const char *tuple_text(msc_arena *a, const msc_rule *rule, int num, const
 
 /* Suggests a legal strategy: each letter is cut as its first operand says, or into the next lower legal number of
  * parts, while devices are left. */
-static void note_legal(const dealing *d) {
+static void note_legal(const tuple_reader *d) {
   int64_t parts[MSC_MAX_LETTERS], left = d->devices;
   bool seen[MSC_MAX_LETTERS] = {false};
   for (int l = 0; l < d->rule->num_letters; l++) parts[l] = 1;
@@ -162,9 +162,9 @@ static void note_legal(const dealing *d) {
            tuple_text(d->g->arena, d->rule, shard_annotated_operands(d->op), parts));
 }
 
-/* Would the entries of the second operand be legal the other way round? */
-static bool is_legal_swapped(const dealing *d) {
-  dealing other = *d;
+/* Would the strategy be legal if the last two numbers of the second operand changed places? */
+static bool is_legal_swapped(const tuple_reader *d) {
+  tuple_reader other = *d;
   msc_attr_value entry[2] = {d->tuple->list.v[0], d->tuple->list.v[1]}, numbers[MSC_MAX_RANK], tuple = *d->tuple;
   size_t n = entry[1].list.num;
   memcpy(numbers, entry[1].list.v, n * sizeof *numbers);
@@ -184,8 +184,8 @@ static bool is_legal_swapped(const dealing *d) {
   return true;
 }
 
-/* Notes that a strategy written for a weight [k, n] does not fit one that is stored as [n, k]. */
-static void note_transposed(const dealing *d) {
+/* If the second operand is stored transposed, adds a note on the order of its numbers. */
+static void note_transposed(const tuple_reader *d) {
   bool product = msc_form_of(d->op) == MSC_FORM_PRODUCT;
   if (!product || !msc_op_bool(d->op, "transpose_b")) return;
   msc_note(d->g->ctx, d->op->loc, "%s is stored transposed, [n, k]: its entry gives the parts of n, then those of k%s",
@@ -195,7 +195,7 @@ static void note_transposed(const dealing *d) {
 
 /* ---- all ---- */
 
-static bool check_product(const dealing *d) {
+static bool check_product(const tuple_reader *d) {
   int64_t product = 1;
   for (int l = 0; l < d->rule->num_letters; l++)
     if (__builtin_mul_overflow(product, d->parts[l], &product)) product = INT64_MAX;
@@ -210,10 +210,10 @@ static bool check_product(const dealing *d) {
 }
 
 /* Reads all entries and reports every dimension that is wrong. */
-static bool spread_all(dealing *d) {
+static bool read_all(tuple_reader *d) {
   bool ok = true;
   for (int t = 0; t < d->rule->num_in; t++)
-    for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) ok &= spread_dim(d, t, dim);
+    for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) ok &= read_dim(d, t, dim);
   if (!ok) return false;
   for (int l = 0; l < d->rule->num_letters; l++)
     if (!d->parts[l]) d->parts[l] = 1;
@@ -222,13 +222,13 @@ static bool spread_all(dealing *d) {
 
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts) {
   const msc_op *op = g->group[group].leader;
-  dealing d = {.g = g,
-               .op = op,
-               .rule = &g->group[group].rule,
-               .tuple = msc_op_attr(op, MSC_FACT(in_strategy)),
-               .devices = msc_mesh_size(g->mesh)};
-  MSC_TRY(is_shaped(&d));
-  if (spread_all(&d)) {
+  tuple_reader d = {.g = g,
+                    .op = op,
+                    .rule = &g->group[group].rule,
+                    .tuple = msc_op_attr(op, MSC_FACT(in_strategy)),
+                    .devices = msc_mesh_size(g->mesh)};
+  MSC_TRY(check_shape_of_tuple(&d));
+  if (read_all(&d)) {
     memcpy(out_parts, d.parts, sizeof d.parts);
     return true;
   }
