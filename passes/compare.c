@@ -93,15 +93,8 @@ static const char *compare_funcs(const msc_func *a, const msc_func *b, msc_arena
   return NULL;
 }
 
-static bool same_mesh(const msc_mesh *a, const msc_mesh *b) {
-  if (a->num_axes != b->num_axes) return false;
-  for (int i = 0; i < a->num_axes; i++)
-    if (a->axis[i].name != b->axis[i].name || a->axis[i].size != b->axis[i].size) return false;
-  return true;
-}
-
 const char *msc_find_difference(const msc_module *a, const msc_module *b, msc_arena *arena) {
-  if (!same_mesh(&a->mesh, &b->mesh)) return "meshes differ";
+  if (!msc_mesh_equal(&a->mesh, &b->mesh)) return "meshes differ";
   if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return "module attributes differ";
   const msc_func *f = a->first, *g = b->first;
   for (; f && g; f = f->next, g = g->next) {

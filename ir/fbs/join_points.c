@@ -8,14 +8,6 @@
 
 /* ---- formulas ---- */
 
-static int64_t divisor_of_both(int64_t a, int64_t b) {
-  while (b) {
-    int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return a < 0 ? -a : a;
-}
-
 /* How often the product of the sizes in `set` occurs in the polynomial that is v at the corners, times the product of
  * the distances between the two values of each size.  False: the numbers are too large. */
 static bool find_factor(const fbs_open *o, const int64_t *v, unsigned set, int64_t *out) {
@@ -76,7 +68,8 @@ const char *fbs_formula(fbs_open *o, const int64_t *v) {
     if (!find_factor(o, v, set, &factor[set])) return NULL;
   if (!holds(o, v, factor, divisor)) return NULL;
   by = divisor;
-  for (unsigned set = 0; set < num; set++) by = divisor_of_both(by, factor[set]);
+  for (unsigned set = 0; set < num; set++) by = msc_gcd(by, factor[set]);
+  if (by < 0) by = -by;
   const char *text = "";
   for (int minus = 0; minus < 2; minus++)
     for (int names = (int)o->num_names; names >= 0; names--)

@@ -468,6 +468,13 @@ bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_
 
 /* ---- sizes ---- */
 
+bool msc_mesh_equal(const msc_mesh *a, const msc_mesh *b) {
+  bool equal = a->num_axes == b->num_axes;
+  for (int i = 0; i < a->num_axes && equal; i++)
+    equal = a->axis[i].name == b->axis[i].name && a->axis[i].size == b->axis[i].size;
+  return equal;
+}
+
 int64_t msc_mesh_size(const msc_mesh *mesh) {
   int64_t n = 1;
   for (int a = 0; a < mesh->num_axes; a++) n *= mesh->axis[a].size;

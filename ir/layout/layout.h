@@ -6,9 +6,9 @@
 #include "ir/context.h"
 #include "ir/layout/box.h"
 
-#define MSC_MAX_RANK 8      /* dimensions of a tensor                                       */
-#define MSC_MAX_AXES 8      /* axes of a mesh                                               */
-#define MSC_MAX_SUBAXES 24  /* sub-axes in one layout; 65,536 devices have at most 16 atoms */
+#define MSC_MAX_RANK    8  /* dimensions of a tensor                                       */
+#define MSC_MAX_AXES    8  /* axes of a mesh                                               */
+#define MSC_MAX_SUBAXES 24 /* sub-axes in one layout; 65,536 devices have at most 16 atoms */
 #define MSC_MAX_DEVICES 65536
 
 /* ---- element types (ir/abi/dtype.h) ---- */
@@ -26,8 +26,8 @@ static inline uint32_t msc_uniform_mask(msc_dtype d) {
 /* ---- mesh and layout ---- */
 
 typedef struct {
-  const char *name;  /* interned */
-  int64_t size;      /* >= 1 */
+  const char *name; /* interned */
+  int64_t size;     /* >= 1 */
 } msc_axis;
 
 /* A rank's coordinates are its number in mixed radix, first axis major. */
@@ -69,6 +69,15 @@ const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dty
 int64_t msc_type_elems(const msc_type *t);
 int64_t msc_type_bytes(const msc_type *t); /* likewise */
 
+/* The greatest common divisor of two sizes; 0 counts as divided by every size. */
+static inline int64_t msc_gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
 /* ---- layout.c ---- */
 
 /* normal form, interned */
@@ -85,6 +94,7 @@ bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc
 const char *msc_layout_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *l);
 bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_mesh *out_mesh); /* "dp=2,tp=4" */
 const char *msc_mesh_print(msc_arena *arena, const msc_mesh *mesh);
+bool msc_mesh_equal(const msc_mesh *a, const msc_mesh *b); /* same names and sizes of axes */
 int64_t msc_mesh_size(const msc_mesh *mesh);
 int64_t msc_layout_parts(const msc_layout *l, int dim);
 

@@ -76,7 +76,7 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
     out_part[i].num = 0;
     out_part[i].split = l->split[dim];
     while (at < end && (last || left > 1)) {
-      int64_t take = last ? rest.size : msc_rule_gcd(left, rest.size);
+      int64_t take = last ? rest.size : msc_gcd(left, rest.size);
       if (take == 1)
         return misfit(
             c, "dimension %d of %s cannot be cut by %s: the parts do not divide its factor %c of %" PRId64 " in %s",

@@ -317,7 +317,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
   int num = 0;
   if (msc_type_elems(x.t) == 0) return true;
   while (x.dim < x.t->rank && y.dim < y.t->rank) {
-    int64_t common = msc_rule_gcd(x.left, y.left);
+    int64_t common = msc_gcd(x.left, y.left);
     if (common == 1) break;
     char name = msc_rule_star(num++);
     msc_rule_give(rule, 0, x.dim, name, common);

@@ -22,14 +22,6 @@ static inline bool msc_rule_has_letter(const msc_tensor_letters *t, int letter) 
       if (t->dim[d].letter[i] == letter) return true;
   return false;
 }
-/* The greatest common divisor of two sizes. */
-static inline int64_t msc_rule_gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t r = a % b;
-    a = b, b = r;
-  }
-  return a;
-}
 
 /* ---- expand/scan.c ---- */
 

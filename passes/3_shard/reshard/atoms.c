@@ -1,9 +1,9 @@
 /* atoms.c: two layouts in; the planner's atoms, and both layouts written with them, out.
  *
- * Where sizes divide, up to max_atoms prime digits the atoms are the primes, and the search over them is exact.  Beyond
- * that the axes are cut only where the layouts cut them, and where the parts of a dimension add up to those of the
- * other layout: x to y with 2 and 4 parts cuts y at 2.  If these are still too many, digits that stay together in both
- * layouts become one atom. */
+ * If sizes divide and the mesh has at most max_atoms prime digits, these are the atoms, and the search over them is
+ * exact.  Else the axes are cut only where the layouts cut them, and where digits of a dimension make as many parts as
+ * digits of the other layout do there: from 2 parts along x to 4 along y, y is cut at 2.  If these are still too many,
+ * digits that stay together in both layouts become one atom. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -28,7 +28,7 @@ typedef struct {
   uint32_t at[MAX_DIGITS];
 } borders;
 
-/* Adds a border to an axis, unless the borders were no longer a chain of divisors then. */
+/* Adds a border to an axis, unless the borders would then not be a chain of divisors. */
 static void add_digit_border(borders *b, uint32_t at) {
   int i = 0;
   while (i < b->num && b->at[i] < at) i++;
@@ -46,8 +46,7 @@ static void add_layout_borders(borders *axis, const msc_layout *l) {
   }
 }
 
-/* Adds a border inside the digits of dimension d of `l` where they have made `parts` parts, as the other layout's
- * dimension has at one of its own borders. */
+/* Adds a border inside the digit of dimension d of `l` where the digits up to it make `parts` parts. */
 static void add_parts_border(borders *axis, const msc_layout *l, int d, int64_t parts) {
   int64_t before = 1;
   for (int i = l->first[d]; i < l->first[d + 1]; i++) {
@@ -69,7 +68,7 @@ static void add_common_borders(borders *axis, const msc_layout *l, const msc_lay
   }
 }
 
-/* The links, written as the partial digits of a layout, so that borders can be taken from them as from any layout. */
+/* The links as the partial digits of a layout, so that add_layout_borders and msc_atoms_of can take them. */
 static msc_layout links_layout(const msc_reshard_options *options) {
   msc_layout l = {.num_partial = (uint8_t)options->num_links};
   for (int i = 0; i < options->num_links; i++) l.sub[i] = options->link[i].part;
@@ -77,8 +76,8 @@ static msc_layout links_layout(const msc_reshard_options *options) {
 }
 
 /* Splits the axes into prime digits whose borders include the ends of the links where that is possible. */
-static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
-                        const msc_layout *to, msc_atoms *out_digits) {
+static bool find_prime_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
+                              const msc_layout *to, msc_atoms *out_digits) {
   msc_layout links = links_layout(options);
   const msc_layout *all[3] = {from, to, &links};
   return msc_atoms_of(mesh, 3, all, out_digits) || msc_atoms_of(mesh, 2, all, out_digits);
@@ -103,8 +102,8 @@ static void digits_between(const msc_mesh *mesh, const borders *axis, msc_atoms 
           (msc_subaxis){(uint32_t)a, axis[a].at[i - 1], axis[a].at[i] / axis[a].at[i - 1]};
 }
 
-static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
-                          const msc_layout *to, msc_atoms *out_digits) {
+static void find_coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
+                               const msc_layout *to, msc_atoms *out_digits) {
   borders axis[MSC_MAX_AXES] = {{0}};
   put_borders(mesh, options, 2, (const msc_layout *[]){from, to}, axis);
   add_common_borders(axis, from, to);
@@ -112,8 +111,8 @@ static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *optio
   digits_between(mesh, axis, out_digits);
 }
 
-/* Where each digit stands in layout number `which`. */
-static void place_digits(const msc_atoms *digits, const msc_layout *l, int which, runs *r) {
+/* Finds where each digit stands in layout number `which`. */
+static void find_places_of_digits(const msc_atoms *digits, const msc_layout *l, int which, runs *r) {
   uint8_t list[MSC_MAX_SUBAXES];
   for (int d = 0; d < l->rank; d++) {
     int num = msc_atoms_in(digits, l->first[d + 1] - l->first[d], l->sub + l->first[d], list);
@@ -124,18 +123,18 @@ static void place_digits(const msc_atoms *digits, const msc_layout *l, int which
   for (int i = 0; i < num; i++) r->run[list[i]].place[which] = PARTIAL;
 }
 
-static bool continues(const run *a, const run *b, int which) {
+static bool is_continued_by(const run *a, const run *b, int which) {
   if (a->place[which] != b->place[which]) return false;
   return a->place[which] < 0 || a->end[which] == b->begin[which];
 }
 
 /* Merges the first two runs that are neighbours in both layouts; runs that are free in both layouts before others.
  * False: none. */
-static bool merge_two(runs *r, bool only_free) {
+static bool merge_two_runs(runs *r, bool only_free) {
   for (int i = 0; i < r->num; i++)
     for (int j = 0; j < r->num; j++) {
       run *a = &r->run[i], *b = &r->run[j];
-      if (i == j || !continues(a, b, 0) || !continues(a, b, 1)) continue;
+      if (i == j || !is_continued_by(a, b, 0) || !is_continued_by(a, b, 1)) continue;
       if (only_free && (a->place[0] != FREE || a->place[1] != FREE)) continue;
       for (int k = 0; k < b->num; k++) a->digit[a->num++] = b->digit[k];
       for (int w = 0; w < 2; w++) a->end[w] = b->end[w];
@@ -187,8 +186,8 @@ static void put_state(const runs *r, int which, int rank, reshard_state *out) {
     }
 }
 
-/* Puts atoms that the problem cannot tell apart into one class. Uneven parts depend on which digits are neighbours, so
- * there no two atoms are alike. */
+/* Puts atoms that the problem does not tell apart into one class. With uneven parts no two atoms are alike, because
+ * the parts depend on which digits are neighbours. */
 static void put_classes(reshard_problem *p, const runs *r) {
   for (int i = 0; i < p->num_atoms; i++) {
     const run *a = &r->run[i];
@@ -256,16 +255,16 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
   msc_atoms digits;
   runs r = {0};
   memset(p, 0, sizeof *p);
-  if (!fine_digits(mesh, options, from, to, &digits)) return false;
+  if (!find_prime_digits(mesh, options, from, to, &digits)) return false;
   int max = msc_reshard_max_atoms(options);
   p->uneven = !msc_layout_fits(from, type) || !msc_layout_fits(to, type);
-  p->coarse = digits.num > max || p->uneven; /* parts of an uneven dimension depend on which digits stay one cut */
-  if (p->coarse) coarse_digits(mesh, options, from, to, &digits);
+  p->coarse = digits.num > max || p->uneven; /* splitting a digit changes the parts of an uneven dimension */
+  if (p->coarse) find_coarse_digits(mesh, options, from, to, &digits);
   r.num = digits.num;
   for (int i = 0; i < r.num; i++) r.run[i] = (run){.num = 1, .digit = {digits.atom[i]}, .place = {FREE, FREE}};
-  place_digits(&digits, from, 0, &r);
-  place_digits(&digits, to, 1, &r);
-  while (r.num > max && (merge_two(&r, true) || merge_two(&r, false))) {}
+  find_places_of_digits(&digits, from, 0, &r);
+  find_places_of_digits(&digits, to, 1, &r);
+  while (r.num > max && (merge_two_runs(&r, true) || merge_two_runs(&r, false))) {}
   if (r.num > RESHARD_ATOMS) return false;
   p->ctx = ctx, p->mesh = mesh, p->options = options, p->type = type;
   p->from_layout = from, p->to_layout = to;

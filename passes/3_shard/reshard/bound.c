@@ -1,6 +1,6 @@
-/* bound.c: a state in; what any way from it to the target must cost out.  The search is only as fast as these bounds
- * are tight: where sizes divide and nothing is partial the byte bound is what a direct exchange pays, so the search
- * keeps to the states that lie on a best path. */
+/* bound.c: a state in; lower bounds on the cost of any path from it to the target out.  The tighter they are, the
+ * faster the search: where sizes divide and nothing is partial the bound on bytes equals the bytes of an exchange, so
+ * the search visits only states on best paths. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -21,8 +21,8 @@ static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s,
   return bytes;
 }
 
-/* Does no device lack more than the first one? True when in every dimension all devices hold all of what they need, or
- * equal shares of it. */
+/* Does the first device lack the most of its part of `to`? True if in every dimension all devices hold all that they
+ * need, or equal shares of it. */
 static bool first_lacks_most(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
   for (int d = 0; d < p->rank; d++) {
     bool same = s->num[d] == to->num[d] && msc_reshard_starts_with(s, to, d);
@@ -38,11 +38,12 @@ static uint32_t axes_of(const msc_layout *l) {
   return axes;
 }
 
-/* The most bytes that a device lacks, computed from the boxes of all devices, for sizes that do not divide. */
+/* The most bytes that a device lacks, computed from the boxes of all devices, for sizes that do not divide; `own`: what
+ * a device holds itself is not lacking. */
 static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                                 int64_t terms, bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
-  /* digits count, not the mesh around them */
+  /* it depends on the layouts' digits only, whatever else the mesh has */
   const void **known = msc_memo_of(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
   if (*known) return (int64_t)(uintptr_t)*known - 1;
   msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
@@ -50,7 +51,8 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
   for (int a = 0; a < mesh.num_axes; a++)
     if (!(axes >> a & 1)) mesh.size[a] = 1; /* devices along it are alike */
   msc_box_layout cuts = msc_layout_cuts(from), to_cuts = msc_layout_cuts(into);
-  int64_t worst = 0, most = terms * (msc_reshard_local(p, to) / p->elem_bytes); /* who holds nothing lacks that */
+  int64_t worst = 0,
+          most = terms * (msc_reshard_local(p, to) / p->elem_bytes); /* a device that holds nothing lacks it */
   for (int64_t r = 0; r < msc_box_mesh_size(&mesh) && worst < most; r++) {
     msc_box a, b, both;
     msc_box_of(&mesh, &cuts, p->type->dim, r, &a);
@@ -63,8 +65,8 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
   return worst * p->elem_bytes;
 }
 
-/* The sizes that parts have before and after a gather, as pairs. `block`: the largest size of a part in the dimension
- * that was cut last, which later digits divide. */
+/* The pairs of sizes that parts of a device have before and after a gather. `block`: the largest part of the dimension
+ * that is being cut. */
 typedef struct {
   int num;
   int64_t block;
@@ -124,8 +126,8 @@ static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d
   return cut_sizes(sizes, parts, both);
 }
 
-/* By gathering, which takes digits off minor ends and keeps runs: dimensions do not depend on each other, and parts
- * have few sizes. */
+/* A gather takes digits off minor ends and keeps runs, so dimensions are independent and parts have few sizes: it goes
+ * over the pairs of sizes, not over devices. */
 bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                           int64_t *out_bytes) {
   part_sizes all = {.num = 1, .at = {{1, 1}}};
@@ -153,7 +155,7 @@ bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, cons
 bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms) {
   uint32_t lost = s->partial & ~to->partial, gained = to->partial & ~s->partial;
   int64_t terms = msc_reshard_atoms_size(p, lost);
-  *out_terms = gained ? 1 : terms; /* they only move */
+  *out_terms = gained ? 1 : terms; /* as many digits become partial as cease to be: terms move, none are added */
   return !gained || terms == msc_reshard_atoms_size(p, gained);
 }
 
@@ -185,12 +187,12 @@ int64_t msc_reshard_lower_bound(const reshard_problem *p) {
 
 /* How a state differs from the target. */
 typedef struct {
-  /* some dimension holds an atom where the target has another, or partial atoms must move: atoms have to leave */
+  /* some dimension has an atom where the target has another, or partial atoms must move: atoms must be taken off */
   bool contrary;
-  bool blocked;  /* a dimension lacks an atom that cuts another one */
-  bool one_off;  /* a single atom of two parts at the end of one dimension is all that is contrary */
-  int off;       /* that atom */
-  bool covers;   /* slices can make at least the target's parts of every dimension; false only if that is certain */
+  bool blocked; /* a dimension lacks an atom that cuts another one */
+  bool one_off; /* a single atom of two parts at the end of one dimension is all that is contrary */
+  int off;      /* that atom */
+  bool covers;  /* enough atoms may be free to cut every dimension into the target's parts; false: certainly not */
 } relation;
 
 static int count_kind(const reshard_problem *p, int num, const uint8_t *atom, int64_t size) {
@@ -199,8 +201,8 @@ static int count_kind(const reshard_problem *p, int num, const uint8_t *atom, in
   return n;
 }
 
-/* Are there enough atoms of each size for the larger of both cuts in every dimension?  `slack`: fewer atoms of size
- * 2 may do. */
+/* Are there enough atoms of each size for the larger of both cuts in every dimension?  So many atoms of size 2 as
+ * `slack` may be missing. */
 static bool can_cover(const reshard_problem *p, const reshard_state *s, int slack) {
   for (int a = 0; a < p->num_atoms; a++) {
     int needed = 0, there = 0;
@@ -240,7 +242,7 @@ static relation relation_of(const reshard_problem *p, const reshard_state *s) {
   return r;
 }
 
-/* How many partial terms of each element have to be added up on the way to the target; 1: none, or other digits become
+/* The number of partial terms of each element that any path to the target adds up; 1: none, or other digits may become
  * partial instead. */
 static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
   int64_t terms = msc_reshard_atoms_size(p, partial) / p->to_terms;
@@ -268,8 +270,8 @@ static reshard_cost sum_bound(const reshard_problem *p, int64_t terms, const rel
   return msc_reshard_cost_of(bytes, 0, r->one_off ? 2 : 2 + gathers);
 }
 
-/* A dimension of the target is cut less than that of s: one permute, or one all_to_all of the atom that is off,
- * is not enough. */
+/* Is some dimension of the target cut into parts that those of s do not divide, so that one permute, or one all_to_all
+ * of the atom that is off, is not enough? */
 static bool exceeds(const reshard_problem *p, const reshard_state *s, const relation *r) {
   for (int d = 0; d < p->rank; d++) {
     int64_t parts = msc_reshard_parts(p, s, d);
@@ -279,7 +281,7 @@ static bool exceeds(const reshard_problem *p, const reshard_state *s, const rela
   return r->one_off && !((msc_reshard_used(p, &p->to) & ~p->to.partial) >> r->off & 1) && exceeds(p, s, &(relation){0});
 }
 
-/* Bytes, exchanges and steps of the cheapest path, at least. */
+/* A lower bound on bytes, exchanges and steps of any path from s to the target. */
 static reshard_cost bytes_bound(const reshard_problem *p, const reshard_state *s) {
   relation r = relation_of(p, s);
   int64_t terms = lost_terms(p, s->partial);
@@ -313,7 +315,10 @@ static int64_t partial_bytes(const reshard_problem *p, uint32_t partial) {
  * size. */
 typedef struct {
   int num;
-  struct { int64_t weight; int atom; } at[2 * RESHARD_ATOMS];
+  struct {
+    int64_t weight;
+    int atom;
+  } at[2 * RESHARD_ATOMS];
 } fixed_digits;
 
 static void add_fixed(const reshard_problem *p, const reshard_state *s, int d, uint32_t slow, fixed_digits *f) {
@@ -341,10 +346,10 @@ static double common_divisor(const reshard_problem *p, const reshard_state *s, i
     for (int j = 0; j < of_target; j++) {
       int64_t other = f.at[j].weight, other_end = other * p->size[f.at[j].atom];
       if (begin == other && end == other_end) {
-        if (f.at[i].atom != f.at[j].atom) return 0; /* a node with different digits */
+        if (f.at[i].atom != f.at[j].atom) return 0; /* nodes whose two digits differ have nothing in common */
         shared = true;
       } else if (!(other % end == 0 || begin % other_end == 0)) {
-        shared = true; /* they overlap in part: count nothing */
+        shared = true; /* the digits overlap in part: the bound does not count them */
       }
     }
     if (!shared) both *= (double)p->size[f.at[i].atom];
@@ -381,8 +386,8 @@ int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {
   return least_ns(p, p->fastest_alpha, p->fastest > 0 ? (double)bytes / p->fastest : 0);
 }
 
-/* The bound for uneven parts: the bytes that the first device lacks, or all of its part of the target where sums are
- * pending. */
+/* The bound for uneven parts: the bytes that the first device lacks, or its whole part of the target if sums are
+ * unfinished. */
 static reshard_cost uneven_bound(const reshard_problem *p, const reshard_state *s) {
   uint32_t lost = s->partial & ~p->to.partial, gained = p->to.partial & ~s->partial;
   int64_t bytes = lost && gained ? 0 : lost ? p->to_local : gained ? 0 : msc_reshard_first_lacks(p, s, &p->to);

@@ -1,13 +1,13 @@
-/* bound_by_counts.c: a problem in; lower bounds of the cost from any state to the target out, found by a
- * search of its own.
+/* bound_by_counts.c: a problem in; lower bounds on the cost from any state to the target out, found by a search over
+ * tallies.
  *
- * A tally says how many atoms of each kind (size and link) cut each dimension, are partial, or are free: what is left
- * of a state when atoms of a kind are not told apart.  Tallies are few, and what they cost to change into each other
- * bounds from below what states cost.  A state also has dimensions that hold an atom which the target has elsewhere:
- * such a dimension must be emptied down to that atom, or the atoms must be dealt anew by a permute or an exchange.  So
- * for each (dimension, atoms that may stay) there is a table of the costs of paths that do one of the two.
+ * A tally is the numbers of atoms of each kind (size and link) that cut each dimension, are partial, or are free: a
+ * state in which atoms of one kind are not told apart.  There are few tallies, and the cost from one tally to another
+ * is a lower bound on the cost between their states.  If a dimension of a state has an atom which the target has
+ * elsewhere, the path must empty the dimension down to that atom, or rearrange atoms by a permute or an exchange.  So
+ * for each dimension and number of atoms that may stay there is a table of the costs of paths that do one of the two.
  *
- * Every table is a search from the target backwards that goes on when a tally is asked for which it has not reached. */
+ * A table is a search backwards from the target, continued when it has not reached a tally yet. */
 #include <string.h>
 
 #include "ir/table.h"
@@ -25,8 +25,8 @@ typedef struct {
   int node;
 } entry;
 
-/* A table of distances to the target. Node 2 * tally + 1: from here on the path has emptied the slot or dealt the atoms
- * anew; node 2 * tally: it need not. */
+/* A table of distances to the target. Node 2 * tally + 1: over paths that empty the slot or rearrange atoms; node
+ * 2 * tally: over all paths. */
 typedef struct {
   int slot, most; /* no more than `most` atoms in the slot; slot -1: no such condition */
   reshard_cost *dist;
@@ -50,7 +50,7 @@ struct reshard_tallies {
   table table[MAX_TABLES];
 };
 
-/* ---- numbering: the slots' borders are a choice of places ---- */
+/* ---- numbers of tallies: the borders between slots are a choice of places, numbered by binomials ---- */
 
 static int number_tally(const reshard_tallies *t, const tally *q) {
   int number = 0;
@@ -105,7 +105,7 @@ static bool same_kind(const reshard_problem *p, int a, int b) {
   return p->size[a] == p->size[b] && p->alpha_ns[a] == p->alpha_ns[b] && p->bytes_per_ns[a] == p->bytes_per_ns[b];
 }
 
-static bool put_kinds(reshard_tallies *t) {
+static bool find_kinds(reshard_tallies *t) {
   for (int a = 0; a < t->p->num_atoms; a++) {
     int k = 0;
     while (k < t->num_kinds && !same_kind(t->p, t->atom[k], a)) k++;
@@ -123,7 +123,7 @@ reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *ar
   reshard_tallies *t = msc_new(arena, reshard_tallies);
   t->p = p, t->arena = arena, t->num = 1;
   t->partial = p->rank, t->free = p->rank + 1;
-  if (p->uneven || !put_kinds(t)) return NULL;
+  if (p->uneven || !find_kinds(t)) return NULL;
   for (int n = 0; n < RESHARD_ATOMS + MAX_SLOTS; n++) {
     t->choose[n][0] = 1;
     for (int k = 1; k <= MAX_SLOTS && n; k++) t->choose[n][k] = t->choose[n - 1][k - 1] + t->choose[n - 1][k];
@@ -151,8 +151,8 @@ static int pop_tally(table *b) { return entry_pop(NULL, b->heap, (size_t)b->heap
 
 /* ---- steps into a tally ---- */
 
-/* A step backwards: x->q is the tally after it, and is changed in place into the one before it. Atoms that the step
- * moves are in between kept "in the hand". */
+/* A step backwards: x->q is the tally after it, and is changed in place into the one before it. Atoms that were taken
+ * from a dimension and not yet added to another are counted in `hand`. */
 typedef struct {
   reshard_tallies *t;
   table *b;
@@ -175,8 +175,8 @@ static bool is_empty(const reshard_tallies *t, const table *b, const tally *q) {
   return n <= b->most;
 }
 
-/* Lowers the distance of the tally before the step. `in`: the bytes of a part before the step; what of these the source
- * does not hold must have been received earlier, which bounds the cost again. */
+/* Lowers the distance of the tally before the step. `in`: the bytes of a part before the step. The bytes of it that the
+ * source does not hold must have been received earlier; if that makes the path exceed the limit, it is dropped. */
 static void relax_tally(step *x, int64_t in, reshard_cost c, bool done) {
   const reshard_problem *p = x->t->p;
   reshard_cost sum = x->cost + c;
@@ -207,7 +207,8 @@ static void relax_step(step *x) {
   if (step_fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
 
-/* Adds atoms to dimensions in every way: all of those in the hand, and any of the free ones. */
+/* Adds atoms to dimensions in every way, and relaxes each tally: all atoms in `hand`, or for all_gather any free ones.
+ */
 static void add_atoms(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
@@ -233,7 +234,7 @@ static void add_atoms(step *x, int kind, int d) {
   x->parts[d] = parts, x->k = k, x->atoms = atoms;
 }
 
-/* Removes atoms from dimensions in every way: into the hand, or to the partial set. */
+/* Removes atoms from dimensions in every way: into `hand`, or for reduce_scatter to the partial set. */
 static void remove_atoms(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
@@ -260,6 +261,7 @@ static void remove_atoms(step *x, int kind, int d) {
   x->parts[d] = parts, x->k = k, x->losers = losers, x->atoms = atoms;
 }
 
+/* Makes free atoms partial in every way: the tallies before an all_reduce. */
 static void unreduce(step *x, int kind) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
@@ -279,20 +281,21 @@ static void unreduce(step *x, int kind) {
   x->k = k, x->atoms = atoms;
 }
 
-static void move_atom(step *x, int kind, int from, int to, int64_t in) {
+static void move_one_atom(step *x, int kind, int from, int to, int64_t in) {
   x->q.at[kind][from]--, x->q.at[kind][to]++;
   relax_tally(x, in, 0, x->done);
   x->q.at[kind][from]++, x->q.at[kind][to]--;
 }
 
+/* Frees one atom of a dimension, or a partial one: the tallies before a slice. */
 static void unslice(step *x) {
   const reshard_tallies *t = x->t;
   for (int k = 0; k < t->num_kinds; k++) {
     for (int d = 0; d < t->p->rank; d++)
       if (x->q.at[k][d] && step_fits(x, x->local * size_of_kind(t, k), 0))
-        move_atom(x, k, d, t->free, x->local * size_of_kind(t, k));
+        move_one_atom(x, k, d, t->free, x->local * size_of_kind(t, k));
     if (t->p->options->free_partial && x->q.at[k][t->partial] && step_fits(x, x->local, 0))
-      move_atom(x, k, t->partial, t->free, x->local);
+      move_one_atom(x, k, t->partial, t->free, x->local);
   }
 }
 
@@ -302,6 +305,7 @@ static bool same_parts(const reshard_tallies *t, const tally *a, const tally *b)
   return true;
 }
 
+/* Links tallies with the same parts into rings (next_alike). */
 static void link_equal_parts(reshard_tallies *t) {
   int size = 64;
   while (size < 2 * t->num) size *= 2;
@@ -324,8 +328,8 @@ static void link_equal_parts(reshard_tallies *t) {
   }
 }
 
-/* Relaxes the permutes: to all tallies with the same numbers of parts, in which atoms of other kinds with the same
- * product take each other's places. */
+/* Relaxes permutes to all other tallies with the same parts, in which atoms of different kinds but equal products take
+ * each other's places. */
 static void permute_all(step *x) {
   const reshard_tallies *t = x->t;
   tally own = x->q;
@@ -367,8 +371,8 @@ static void expand_tally(reshard_tallies *t, table *b, int node, reshard_cost li
 
 /* ---- tables ---- */
 
-/* Enters, for every tally, an exchange as the last step. It brings k terms of at least the finest part of the target
- * together, and the rest is gathered; where the slot is not empty, some device holds nothing of what it needs. */
+/* Pushes, for every tally, an exchange into the target as the last step, with a lower bound on its cost. If the slot is
+ * not empty, some device holds nothing of its part of the target. */
 static void push_exchanges(const reshard_tallies *t, table *b, reshard_cost limit) {
   const reshard_problem *p = t->p;
   int64_t finest = p->to_local / p->to_copies;
@@ -396,7 +400,7 @@ static void push_exchanges(const reshard_tallies *t, table *b, reshard_cost limi
   }
 }
 
-static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost limit) {
+static table *find_table(reshard_tallies *t, int slot, int most, reshard_cost limit) {
   for (int i = 0; i < t->num_tables; i++)
     if (t->table[i].slot == slot && t->table[i].most == most) return &t->table[i];
   if (t->num_tables == MAX_TABLES) return NULL;
@@ -411,9 +415,9 @@ static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost lim
   return b;
 }
 
-/* The distance of a tally over paths that empty the slot, or deal the atoms anew. Above the limit any number above the
- * limit is returned; after much work, the bound known so far. */
-static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_cost limit) {
+/* A lower bound on the distance of a tally over paths that empty the slot or rearrange atoms: the distance itself, or
+ * any number above the limit if it is above, or after much work the least that is still open. */
+static reshard_cost find_distance(reshard_tallies *t, table *b, int number, reshard_cost limit) {
   int node = 2 * number + 1;
   if (t->equal_products && !t->next_alike) link_equal_parts(t);
   while (!b->closed[node] && b->heap_num) {
@@ -430,18 +434,18 @@ reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s,
   const reshard_state *to = &t->p->to;
   tally q = tally_of(t, s);
   int number = number_tally(t, &q);
-  reshard_cost best = look_up(t, table_for(t, -1, 0, limit), number, limit);
+  reshard_cost best = find_distance(t, find_table(t, -1, 0, limit), number, limit);
   for (int d = 0; d < t->p->rank && best <= limit; d++) {
     int same = 0;
     while (same < s->num[d] && same < to->num[d] && s->atom[d][same] == to->atom[d][same]) same++;
     if (same == s->num[d] || same == to->num[d]) continue;
-    table *b = table_for(t, d, same, limit);
-    reshard_cost c = b ? look_up(t, b, number, limit) : 0;
+    table *b = find_table(t, d, same, limit);
+    reshard_cost c = b ? find_distance(t, b, number, limit) : 0;
     if (c > best) best = c;
   }
   if ((to->partial & ~s->partial) && !t->p->options->free_partial && best <= limit) {
-    table *b = table_for(t, t->partial, __builtin_popcount(s->partial & to->partial), limit);
-    reshard_cost c = b ? look_up(t, b, number, limit) : 0;
+    table *b = find_table(t, t->partial, __builtin_popcount(s->partial & to->partial), limit);
+    reshard_cost c = b ? find_distance(t, b, number, limit) : 0;
     if (c > best) best = c;
   }
   return best;

@@ -1,10 +1,10 @@
-/* choose_collectives.c: a problem in; its best path out: the collectives of least bytes, or least time.  Here a
- * reduce_scatter is preferred to an all_reduce; graph.c says what each of them costs.
+/* choose_collectives.c: a problem in; its best path out: the collectives of least bytes, or least time.  Among equals a
+ * reduce_scatter is preferred to an all_reduce here; graph.c computes their costs.
  *
- * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in
- * this order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text
- * (shorter first), then the second's.  The first three add up along a path and are the cost of the search, which then
- * has every state and edge of every path of least cost; among those paths the other two are decided afterwards. */
+ * A* over states; the estimate is a lower bound on the bytes that some device must still receive.  Paths are compared
+ * by bytes (or ns), exchanges, steps with traffic, peak, and then the verb and the layout text (shorter first) of the
+ * first step, of the second, and so on.  The first three add up along a path and are the cost of the search, which
+ * finds every state and edge of every path of least cost; among those paths the rest decides afterwards. */
 #include <string.h>
 
 #include "ir/table.h"
@@ -47,8 +47,8 @@ typedef struct {
   int node;
 } entry;
 
-/* A class: the states with as many parts per dimension and as many partial terms, which one permute turns into each
- * other. */
+/* A class: the states with the same numbers of parts of each dimension and of partial terms; a permute turns one into
+ * another. */
 typedef struct {
   int64_t parts[MSC_MAX_RANK], terms;
   cost least; /* of the members that were expanded */
@@ -68,13 +68,13 @@ typedef struct {
   class *class;
   int num_classes, cap_classes;
   int source, current, target;
-  cost exchange;            /* from the source, not priced yet: it costs so much at least; NO_COST: none is put off */
-  cost limit;               /* paths above it are of no interest */
-  int64_t peak;             /* of a best path, once one is known: its equals with more are of no interest; 0: none is */
-  reshard_state at;         /* the state of `current` */
-  int64_t work, most_work;  /* edges looked at; when to stop */
+  cost exchange;    /* lower bound on an exchange from the source that is not priced yet; NO_COST: there is none */
+  cost limit;       /* paths that cost more are dropped */
+  int64_t peak;     /* of a best path, once one is known: paths with a higher peak are dropped; 0: none is known */
+  reshard_state at; /* the state of `current` */
+  int64_t work, most_work;  /* edges relaxed so far; the number at which the search stops */
   int haste;                /* weight of the estimates: 1 finds the best path, more finds some path sooner */
-  reshard_tallies *tallies; /* better bounds, for what is not easy; or NULL */
+  reshard_tallies *tallies; /* for better bounds; or NULL */
   bool proven;              /* no path costs less than the target's */
 } search;
 
@@ -121,6 +121,7 @@ static cost estimate(search *s, const reshard_state *state) {
   return (better > bound ? better : bound) * (unsigned)s->haste;
 }
 
+/* The key of the state, in its canonical form if atoms have classes; `spare` is overwritten then. */
 static reshard_key canonical_key(const reshard_problem *p, const reshard_state *state, reshard_state *spare) {
   if (!p->has_classes) return msc_reshard_key(p, state);
   *spare = *state;
@@ -128,6 +129,7 @@ static reshard_key canonical_key(const reshard_problem *p, const reshard_state *
   return msc_reshard_key(p, spare);
 }
 
+/* Enters an edge from the current state: a node for its end, a new least cost, or a further link of least cost. */
 static void relax_edge(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
   cost c = edge->verb == MSC_SHARD
@@ -196,9 +198,9 @@ static void relax_exchange(search *s) {
   if (found) relax_edge(s, &p->to, &edge);
 }
 
-/* Enters the exchange from the first state to the target with a lower bound instead of its cost, which takes long to
- * compute. */
-static void put_off_exchange(search *s) {
+/* Sets s->exchange: the exchange from the first state to the target waits with a lower bound on its cost, since its
+ * cost takes long to compute. */
+static void bound_exchange(search *s) {
   int64_t least;
   if (msc_reshard_least_exchange(s->p, &s->p->from, &s->p->to, &least)) s->exchange = msc_reshard_cost_of(least, 1, 1);
 }
@@ -206,7 +208,7 @@ static void put_off_exchange(search *s) {
 static void run_astar(search *s) {
   bool puts_off = s->cost_only && msc_reshard_exchanges_first(s->p);
   s->exchange = NO_COST;
-  if (puts_off) put_off_exchange(s);
+  if (puts_off) bound_exchange(s);
   while (s->heap_num || s->exchange < NO_COST) {
     if (s->exchange < NO_COST && (!s->heap_num || s->heap[0].f > s->exchange)) {
       relax_exchange(s);
@@ -229,14 +231,13 @@ static void run_astar(search *s) {
     msc_reshard_state_of(s->p, n->key, &s->at);
     s->current = e.node;
     cost g = n->g;
-    reshard_wanted wanted = {.budget = major_of(s->limit - g),
-                             .movable = permuted_atoms(s, &s->at, g),
-                             .no_exchange = puts_off};
+    reshard_wanted wanted = {
+        .budget = major_of(s->limit - g), .movable = permuted_atoms(s, &s->at, g), .no_exchange = puts_off};
     msc_reshard_expand(s->p, &s->at, &wanted, relax_edge, s);
   }
 }
 
-/* ---- among the paths of least cost ---- */
+/* ---- the choice among the paths of least cost ---- */
 
 typedef struct {
   int from, to;
@@ -255,7 +256,7 @@ typedef struct {
   arc *arc;
   int *first;    /* arc out of state i */
   int64_t *peak; /* least peak of a path from the source */
-  bool *leads;   /* to the target within the least peak */
+  bool *is_good; /* by state: a path goes on from it to the target within the least peak */
 } ways;
 
 static void collect_nodes(ways *w) {
@@ -316,6 +317,7 @@ static void collect_arcs(ways *w) {
     }
 }
 
+/* Computes w->peak and w->is_good. */
 static void keep_least_peak(ways *w) {
   int target = w->number[w->s->target];
   for (int i = 0; i < w->num; i++) w->peak[i] = INT64_MAX;
@@ -325,27 +327,27 @@ static void keep_least_peak(ways *w) {
       int64_t peak = w->arc[a].peak > w->peak[i] ? w->arc[a].peak : w->peak[i];
       if (peak < w->peak[w->arc[a].to]) w->peak[w->arc[a].to] = peak;
     }
-  w->leads[target] = true;
+  w->is_good[target] = true;
   for (int i = w->num - 1; i >= 0; i--)
     for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
-      if (w->leads[w->arc[a].to] && w->arc[a].peak <= w->peak[target]) w->leads[i] = true;
+      if (w->is_good[w->arc[a].to] && w->arc[a].peak <= w->peak[target]) w->is_good[i] = true;
 }
 
-static ways ways_of(search *s) {
+static ways collect_ways(search *s) {
   ways w = {.s = s};
   collect_nodes(&w);
   sort_nodes(&w, w.node, msc_new_array(s->arena, int, w.num), w.num);
   w.state = msc_new_array(s->arena, reshard_state, w.num);
   w.first = msc_new_array(s->arena, int, w.num);
   w.peak = msc_new_array(s->arena, int64_t, w.num);
-  w.leads = msc_new_array(s->arena, bool, w.num);
+  w.is_good = msc_new_array(s->arena, bool, w.num);
   collect_arcs(&w);
   keep_least_peak(&w);
   return w;
 }
 
 static bool is_usable(const ways *w, const arc *a) {
-  return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]];
+  return w->is_good[a->to] && a->peak <= w->peak[w->number[w->s->target]];
 }
 
 static bool has_traffic_out(const ways *w, int i) {
@@ -354,23 +356,22 @@ static bool has_traffic_out(const ways *w, int i) {
   return false;
 }
 
-/* A position on a path: the canonical state, and the actual atoms, of which the state leaves open how those of a class
- * are swapped. */
+/* A position on a path: the number of a canonical state, and the key with the actual atoms. */
 typedef struct {
   int state;
   reshard_key real;
-} stop;
+} position;
 
 typedef struct {
   ways *w;
-  stop at;
-  bool slices;  /* what is looked for */
-  stop *sliced; /* where slices lead, the start first */
+  position at;
+  bool slices;      /* only slices are taken, else only other verbs */
+  position *sliced; /* positions that slices lead to, the start first */
   int num_sliced, cap_sliced;
   const char *best_text;
   reshard_edge best_edge;
-  stop best;
-} stepping;
+  position best;
+} step_choice;
 
 /* The order in which equally good plans prefer verbs. */
 static int preference(msc_verb verb) {
@@ -378,12 +379,12 @@ static int preference(msc_verb verb) {
                                             [MSC_REDUCE_SCATTER] = 2,
                                             [MSC_ALL_REDUCE] = 3,
                                             [MSC_PERMUTE] = 4,
-                                            [MSC_EXCHANGE] = 5}; /* the others before them */
+                                            [MSC_EXCHANGE] = 5}; /* all others come first */
   return places[verb];
 }
 
 /* Keeps the better of two equally good next steps: by verb, then the shorter text, which leaves more axes whole. */
-static void offer_step(stepping *t, stop to, const reshard_edge *edge) {
+static void offer_step(step_choice *t, position to, const reshard_edge *edge) {
   reshard_state real;
   msc_reshard_state_of(t->w->s->p, to.real, &real);
   const char *text = msc_reshard_text(t->w->s->p, t->w->s->arena, &real);
@@ -395,20 +396,21 @@ static void offer_step(stepping *t, stop to, const reshard_edge *edge) {
   t->best_text = text, t->best_edge = *edge, t->best = to;
 }
 
-static bool is_way(const ways *w, int from, int to, msc_verb verb) {
+static bool is_edge(const ways *w, int from, int to, msc_verb verb) {
   for (int a = w->first[from]; a >= 0; a = w->arc[a].next)
     if (w->arc[a].to == to && w->arc[a].edge.verb == verb && is_usable(w, &w->arc[a])) return true;
   return false;
 }
 
-static void consider(void *user, const reshard_state *state, const reshard_edge *edge) {
-  stepping *t = user;
+/* Takes an edge from t->at that lies on a path of least cost: offers it, or collects where a slice leads. */
+static void take_neighbour(void *user, const reshard_state *state, const reshard_edge *edge) {
+  step_choice *t = user;
   const reshard_problem *p = t->w->s->p;
   reshard_state spare;
   if ((edge->verb == MSC_SHARD) != t->slices) return;
   int found = find_node(t->w->s, canonical_key(p, state, &spare));
-  stop to = {found < 0 ? -1 : t->w->number[found], msc_reshard_key(p, state)};
-  if (to.state < 0 || !is_way(t->w, t->at.state, to.state, edge->verb)) return;
+  position to = {found < 0 ? -1 : t->w->number[found], msc_reshard_key(p, state)};
+  if (to.state < 0 || !is_edge(t->w, t->at.state, to.state, edge->verb)) return;
   if (!t->slices) {
     offer_step(t, to, edge);
     return;
@@ -420,7 +422,7 @@ static void consider(void *user, const reshard_state *state, const reshard_edge 
   t->sliced[t->num_sliced++] = to;
 }
 
-static void consider_from(stepping *t, stop at, bool slices) {
+static void expand_from(step_choice *t, position at, bool slices) {
   const search *s = t->w->s;
   reshard_wanted wanted = {.budget = major_of(s->limit - s->node[t->w->node[at.state]].g),
                            .movable = (1u << s->p->num_atoms) - 1,
@@ -429,19 +431,19 @@ static void consider_from(stepping *t, stop at, bool slices) {
   reshard_state real;
   msc_reshard_state_of(s->p, at.real, &real);
   t->at = at, t->slices = slices;
-  msc_reshard_expand(s->p, &real, &wanted, consider, t);
+  msc_reshard_expand(s->p, &real, &wanted, take_neighbour, t);
 }
 
-/* Offers every run of slices from here as one step, to each state from which a path of least cost goes on otherwise, or
- * ends. */
-static void consider_slices(stepping *t, stop at) {
+/* Offers every run of slices from here as one step, to each state from which a path of least cost goes on with another
+ * verb, or ends. */
+static void offer_slices(step_choice *t, position at) {
   int target = t->w->number[t->w->s->target];
   msc_reserve(t->w->s->arena, t->sliced, t->cap_sliced, 0 + 1);
   t->sliced[0] = at, t->num_sliced = 1;
   int *stack = msc_new_array(t->w->s->arena, int, MAX_SLICED), depth = 1;
-  while (depth) { /* deep ones first: the ends are found even if not all are */
+  while (depth) { /* depth first, so that ends are found even if MAX_SLICED stops it */
     int before = t->num_sliced;
-    consider_from(t, t->sliced[stack[--depth]], true);
+    expand_from(t, t->sliced[stack[--depth]], true);
     for (int i = before; i < t->num_sliced; i++) stack[depth++] = i;
   }
   for (int i = 1; i < t->num_sliced; i++)
@@ -449,15 +451,16 @@ static void consider_slices(stepping *t, stop at) {
       offer_step(t, t->sliced[i], &(reshard_edge){.verb = MSC_SHARD});
 }
 
-static bool walk(ways *w, reshard_path *path) {
+/* Builds the path step by step, each the best offered. False: MAX_SLICED stopped it. */
+static bool choose_path(ways *w, reshard_path *path) {
   const reshard_problem *p = w->s->p;
-  stop at = {0, msc_reshard_key(p, &p->from)};
+  position at = {0, msc_reshard_key(p, &p->from)};
   path->state = msc_new_array(w->s->arena, reshard_state, 2 * w->num);
   path->edge = msc_new_array(w->s->arena, reshard_edge, 2 * w->num);
   while (at.state != w->number[w->s->target]) {
-    stepping t = {.w = w};
-    if (!path->num || path->edge[path->num - 1].verb != MSC_SHARD) consider_slices(&t, at);
-    if (!t.best_text) consider_from(&t, at, false);
+    step_choice t = {.w = w};
+    if (!path->num || path->edge[path->num - 1].verb != MSC_SHARD) offer_slices(&t, at);
+    if (!t.best_text) expand_from(&t, at, false);
     if (!t.best_text) return false;
     at = t.best;
     msc_reshard_state_of(p, at.real, &path->state[path->num]);
@@ -466,7 +469,7 @@ static bool walk(ways *w, reshard_path *path) {
   return true;
 }
 
-/* Follows the links back from the target: some path of least cost, when only the cost is asked for. */
+/* Follows the links back from the target: some path of least cost. */
 static void trace_back(search *s, reshard_path *path) {
   int num = 0;
   for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) num++;
@@ -479,8 +482,8 @@ static void trace_back(search *s, reshard_path *path) {
   }
 }
 
-static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work,
-                        reshard_tallies *tallies, cost limit) {
+static void start_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work,
+                         reshard_tallies *tallies, cost limit) {
   *s = (search){.p = p,
                 .arena = arena,
                 .numbers.arena = arena,
@@ -501,25 +504,25 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
                         bool *out_proven) {
   search s, hasty;
   memset(out_path, 0, sizeof *out_path);
-  bool at_once = p->uneven && !p->options->peak; /* nothing else knows more: one search does all */
+  bool is_uneven_search = p->uneven && !p->options->peak; /* no tallies and no rows: one search does all */
   int64_t most_work = p->options->time ? MOST_WORK_TIME : MOST_WORK;
-  open_search(&s, p, arena, 1, at_once ? most_work : EASY_WORK, NULL, NO_COST);
+  start_search(&s, p, arena, 1, is_uneven_search ? most_work : EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run_astar(&s);
   bool by_rows = !s.proven && s.work > s.most_work && p->rows && !p->options->sums_at_once;
   struct shard_rows *rows = by_rows ? msc_reshard_rows_for(p->rows, p->rows_arena, p) : NULL;
   if (rows) return *out_proven = true, msc_reshard_rows_path(rows, p, arena, out_path);
-  if (!s.proven && s.work > s.most_work && !at_once) {
+  if (!s.proven && s.work > s.most_work && !is_uneven_search) {
     if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak)
       return false;
     cost limit = s.limit;
-    open_search(&s, p, arena, 1, most_work, msc_reshard_tallies_new(p, arena), limit);
+    start_search(&s, p, arena, 1, most_work, msc_reshard_tallies_new(p, arena), limit);
     s.cost_only = cost_only;
     run_astar(&s);
   }
   *out_proven = s.proven;
-  if (!s.proven && s.work > s.most_work) { /* too large: what a search that hurries finds may be better */
-    open_search(&hasty, p, arena, 3, HASTY_WORK, NULL, NO_COST);
+  if (!s.proven && s.work > s.most_work) { /* too large: a hasty search may find a better path */
+    start_search(&hasty, p, arena, 3, HASTY_WORK, NULL, NO_COST);
     hasty.cost_only = cost_only;
     run_astar(&hasty);
     if (hasty.node[hasty.target].g < s.node[s.target].g) s = hasty;
@@ -529,14 +532,14 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
     trace_back(&s, out_path);
     return true;
   }
-  ways w = ways_of(&s);
-  return walk(&w, out_path);
+  ways w = collect_ways(&s);
+  return choose_path(&w, out_path);
 }
 
 /* ---- least peak ---- */
 
-/* A lower bound on the peak of a path's last step that needs traffic: what arrives in the target, and the least that it
- * is made from. */
+/* A lower bound on the peak of a path's last step with traffic: the target's bytes, and the fewest from which it can be
+ * made. */
 static cost least_arrival(const reshard_problem *p) {
   int64_t parts = p->to_copies * (p->options->free_partial ? p->to_terms : 1);
   return p->uneven || msc_reshard_only_sliced(p, &p->from, &p->to) ? 0 : (cost)(p->to_local + p->to_local / parts);
@@ -568,7 +571,7 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
   msc_reshard_options options = *p->options;
   options.peak = 0;
   free_of_limit.options = &options;
-  open_search(&s, &free_of_limit, arena, 1, MOST_WORK, NULL, NO_COST);
+  start_search(&s, &free_of_limit, arena, 1, MOST_WORK, NULL, NO_COST);
   s.heap[0].f = least_arrival(p);
   if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
   while (s.heap_num && s.work < MOST_WORK) {

@@ -1,5 +1,5 @@
-/* graph.c: a state in; the states one collective away, and what each costs, out.  The rules are the edge table of
- * the redistribution chapter: L = local bytes before, k = size of the group.
+/* graph.c: a state in; the states one collective away, and the bytes that each costs, out.  L: bytes of a device's part
+ * before the step; k: devices of a group.
  *
  *   slice           append free atoms at the minor end of any dimension      0
  *   all_gather      remove minor suffixes of any dimensions                  (k-1) L
@@ -22,8 +22,8 @@ static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
   return a->num[d] == b->num[d] && msc_reshard_starts_with(a, b, d);
 }
 
-/* May dimension d be cut as it is in s? Yes where the parts are even, or where s lies between the source, or the
- * target, and the whole dimension. */
+/* May a state on a path cut dimension d as s does? Yes if the parts are even, or if the source or the target cut it by
+ * the same digits or further. */
 static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d) {
   return msc_reshard_is_even(p, s, d) ||
          (p->uneven && (msc_reshard_starts_with(&p->from, s, d) || msc_reshard_starts_with(&p->to, s, d)));
@@ -54,7 +54,7 @@ typedef struct {
   int64_t local, budget;
   uint32_t gains; /* dimensions that may get atoms */
   reshard_edge edge;
-  bool nested;                   /* only states that do not contradict the target can pay */
+  bool nested;                   /* only states that do not contradict the target can be on a path within the budget */
   uint32_t movable;              /* by permutes */
   uint32_t twins[RESHARD_ATOMS]; /* lower atoms of the same class that `from` does not tell apart either */
   places places;                 /* of the atoms in `from` */
@@ -136,7 +136,7 @@ static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const r
   return true;
 }
 
-static bool nests(const reshard_problem *p, const reshard_state *s, int d) {
+static bool is_nested(const reshard_problem *p, const reshard_state *s, int d) {
   return msc_reshard_starts_with(s, &p->to, d) || msc_reshard_starts_with(&p->to, s, d);
 }
 
@@ -146,12 +146,13 @@ static bool is_hopeful(expansion *x) {
   reshard_hope hope = msc_reshard_hope(p, x->s.partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
   x->nested = hope == HOPE_NESTED;
   for (int d = 0; d < p->rank && x->nested; d++)
-    if (!nests(p, &x->s, d)) return false;
+    if (!is_nested(p, &x->s, d)) return false;
   return hope != HOPE_NONE;
 }
 
 static void emit(expansion *x) {
-  bool joins = msc_verb_row_of(x->edge.verb)->operand != MSC_AT_ANY; /* or cuts parts; else they go anywhere */
+  bool joins =
+      msc_verb_row_of(x->edge.verb)->operand != MSC_AT_ANY; /* it joins or cuts parts; an exchange may do all */
   if (x->p->uneven && joins && !keeps_runs(x->p, x->from, &x->s)) return;
   if (x->p->options->peak && x->p->uneven && !peak_allows(x, msc_reshard_local(x->p, &x->s))) return;
   x->emit(x->user, &x->s, &x->edge);
@@ -164,7 +165,7 @@ static void append_atom(expansion *x, int d, int atom) {
 
 static void drop_atom(expansion *x, int d) { x->parts[d] /= x->p->size[x->s.atom[d][--x->s.num[d]]]; }
 
-static bool pushed_allowed(const expansion *x, int d) {
+static bool is_append_allowed(const expansion *x, int d) {
   int last = x->s.num[d] - 1;
   if (x->nested && last < x->p->to.num[d] && x->s.atom[d][last] != x->p->to.atom[d][last]) return false;
   if (x->p->type->dim[d] % x->parts[d] == 0) return true;
@@ -187,9 +188,9 @@ static void emit_arranged(expansion *x) {
   emit(x);
 }
 
-/* Appends the atoms to the minor ends of the gaining dimensions in every order. Dimensions are filled one after the
- * other, so that each result occurs once. */
-static void arrange(expansion *x, uint32_t atoms, int first_dim) {
+/* Appends the atoms to the minor ends of the dimensions x->gains, from first_dim on, in every way, and emits each.
+ * Dimensions are filled one after the other, so that each result occurs once. */
+static void append_in_every_order(expansion *x, uint32_t atoms, int first_dim) {
   if (!atoms) {
     emit_arranged(x);
     return;
@@ -200,7 +201,7 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
       int a = __builtin_ctz(m);
       if (x->twins[a] & atoms) continue;
       append_atom(x, d, a);
-      if (pushed_allowed(x, d)) arrange(x, atoms & ~(1u << a), d);
+      if (is_append_allowed(x, d)) append_in_every_order(x, atoms & ~(1u << a), d);
       drop_atom(x, d);
     }
   }
@@ -242,7 +243,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
     if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e)))
       return;
   if (price_edge(x, MSC_ALL_TO_ALL, dropped, k, msc_reshard_received(MSC_ALL_TO_ALL, k, x->local)) && is_hopeful(x))
-    arrange(x, dropped, 0);
+    append_in_every_order(x, dropped, 0);
 }
 
 /* Does `chosen`, a choice of atoms from `all`, contain an atom but not a lower one of the same class? Such choices
@@ -270,7 +271,7 @@ static void emit_reductions(expansion *x) {
     if (price_edge(x, MSC_REDUCE_SCATTER, m, k,
                    p->uneven ? 0 : msc_reshard_received(MSC_REDUCE_SCATTER, k, x->local)) &&
         is_hopeful(x))
-      arrange(x, m, 0);
+      append_in_every_order(x, m, 0);
   }
   x->s.partial = x->from->partial;
 }
@@ -285,7 +286,7 @@ static void emit_slices(expansion *x) {
     if ((used >> a & 1) || (x->twins[a] & ~used)) continue;
     for (int d = 0; d < p->rank; d++) {
       append_atom(x, d, a);
-      if (pushed_allowed(x, d) && (!p->uneven || keeps_runs(p, x->from, &x->s))) x->emit(x->user, &x->s, &x->edge);
+      if (is_append_allowed(x, d) && (!p->uneven || keeps_runs(p, x->from, &x->s))) x->emit(x->user, &x->s, &x->edge);
       drop_atom(x, d);
     }
     if (!p->options->free_partial || !(p->to.partial >> a & 1)) continue;
@@ -295,7 +296,7 @@ static void emit_slices(expansion *x) {
   }
 }
 
-/* Atoms that do not stay where they are. */
+/* The atoms that are in different places in a and b; `from`: the places in a. */
 static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a,
                             const reshard_state *b) {
   places to = find_atom_places(p, b);
@@ -359,18 +360,13 @@ static void emit_permutes(expansion *x) {
   }
 }
 
-/* How many of `parts` blocks one of `to_parts` blocks can meet, where both divide the dimension. */
+/* The most of `parts` equal blocks of a dimension that one of `to_parts` equal blocks overlaps. */
 static int64_t even_pieces(int64_t parts, int64_t to_parts) {
-  int64_t a = parts, b = to_parts;
-  while (b) {
-    int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  int64_t block = to_parts / a, to_block = parts / a;
+  int64_t common = msc_gcd(parts, to_parts), block = to_parts / common, to_block = parts / common;
   return (block - 1 + to_block + block - 1) / block;
 }
 
-/* How many blocks of s a block of `to` meets at most, in dimension d. */
+/* The most blocks of s that a block of `to` overlaps in dimension d. */
 static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int d) {
   int64_t n = p->type->dim[d], parts = msc_reshard_parts(p, s, d), to_parts = msc_reshard_parts(p, to, d), most = 1;
   if (n % parts == 0 && n % to_parts == 0) return even_pieces(parts, to_parts);
@@ -382,13 +378,15 @@ static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, c
   return most;
 }
 
-/* Atoms whose links an exchange uses.  Where no atom becomes free, the peers have the same digits as before of all
- * atoms that were free (box.h). */
+/* The atoms whose links an exchange uses.  If no atom becomes free, a device's peers have its digits of all atoms that
+ * were free before (box.h). */
 static uint32_t exchanged_atoms(const expansion *x) {
   uint32_t used = msc_reshard_used(x->p, x->from), moved = moved_atoms(x->p, &x->places, x->from, &x->s);
   return used & ~msc_reshard_used(x->p, &x->s) ? moved : moved & used;
 }
 
+/* Sets x->edge to the exchange into x->s with a lower bound on its cost; false: partial values forbid it, or it is over
+ * the budget. */
 static bool price_least_exchange(expansion *x, int64_t *out_peers) {
   const reshard_problem *p = x->p;
   int64_t terms, peers = 1;
@@ -411,8 +409,8 @@ static void emit_exchanged(expansion *x) {
   if (price_exchange(x) && peak_allows(x, msc_reshard_local(x->p, &x->s))) emit(x);
 }
 
-static expansion exchange_of(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
-                             int64_t budget) {
+static expansion start_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+                                int64_t budget) {
   return (expansion){.p = p,
                      .from = from,
                      .s = *to,
@@ -423,7 +421,7 @@ static expansion exchange_of(const reshard_problem *p, const reshard_state *from
 
 bool msc_reshard_least_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
                                 int64_t *out_cost) {
-  expansion x = exchange_of(p, from, to, INT64_MAX);
+  expansion x = start_exchange(p, from, to, INT64_MAX);
   int64_t peers;
   bool ok = price_least_exchange(&x, &peers);
   *out_cost = p->options->time ? x.edge.ns : x.edge.bytes;
@@ -432,7 +430,7 @@ bool msc_reshard_least_exchange(const reshard_problem *p, const reshard_state *f
 
 bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, int64_t budget,
                           reshard_edge *out_edge) {
-  expansion x = exchange_of(p, from, to, budget);
+  expansion x = start_exchange(p, from, to, budget);
   bool ok = price_exchange(&x);
   *out_edge = x.edge;
   return ok;
@@ -442,9 +440,8 @@ bool msc_reshard_exchanges_first(const reshard_problem *p) {
   return p->uneven && !p->options->no_alltoall && msc_mesh_size(p->mesh) > 256;
 }
 
-/* Emits the exchanges: into the target, and for a pending sum also into finer parts of the target, which are gathered
- * afterwards, so that devices with the same part share its additions. With `time` only the first: a message to each
- * peer is dear there. */
+/* Emits the exchange into the target, and with unfinished sums, unless time counts, those into finer parts of it: these
+ * are gathered afterwards, so that devices with the same part of the target share its additions. */
 static void emit_exchanges(expansion *x) {
   const reshard_problem *p = x->p;
   bool is_first = msc_reshard_key(p, x->from) == msc_reshard_key(p, &p->from);
@@ -461,11 +458,11 @@ static void emit_exchanges(expansion *x) {
   for (uint32_t m = spare; m; m = (m - 1) & spare) {
     if (skips_twin(x, m, spare)) continue;
     x->edge.verb = MSC_EXCHANGE;
-    arrange(x, m, 0);
+    append_in_every_order(x, m, 0);
   }
 }
 
-static void put_twins(expansion *x) {
+static void find_twins(expansion *x) {
   uint32_t used = msc_reshard_used(x->p, x->from), partial = x->from->partial;
   for (int a = 0; a < x->p->num_atoms && x->p->has_classes; a++) {
     uint32_t alike = partial >> a & 1 ? partial : used >> a & 1 ? 0 : ~used;
@@ -486,7 +483,7 @@ void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const 
                  .user = user};
   for (int d = 0; d < p->rank; d++) x.parts[d] = msc_reshard_parts(p, s, d);
   x.places = find_atom_places(p, s);
-  if (!wanted->twins) put_twins(&x);
+  if (!wanted->twins) find_twins(&x);
   emit_slices(&x);
   if (wanted->only_slices) return;
   drop_suffixes(&x, 0, 0, 0);

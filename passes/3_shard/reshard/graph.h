@@ -1,4 +1,5 @@
-/* graph.h: the graph the redistribution planner searches: states are layouts written as atoms, edges are verbs. */
+/* graph.h: the graph that the redistribution planner searches: states are layouts written as atoms, edges collectives.
+ */
 #ifndef MSC_PASSES_3_SHARD_RESHARD_GRAPH_H
 #define MSC_PASSES_3_SHARD_RESHARD_GRAPH_H
 
@@ -7,7 +8,7 @@
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/time_model.h"
 
-/* More than this cannot be written into a key, and would be hopeless to search. */
+/* A key has room for no more, and a search over more would not end. */
 #define RESHARD_ATOMS 15
 
 /* Which atoms cut each dimension, major first, and on which the value is partial. */
@@ -19,7 +20,7 @@ typedef struct {
 
 typedef unsigned __int128 reshard_key;
 
-/* What a path costs, as it is compared: bytes or ns, then exchanges, then steps with traffic. */
+/* The cost of a path, as a number to compare: bytes or ns, then exchanges, then steps with traffic. */
 typedef unsigned __int128 reshard_cost;
 enum { RESHARD_MINOR_BITS = 32, RESHARD_EXCHANGE = 1 << 16 };
 #define MSC_RESHARD_NO_COST ((reshard_cost)INT64_MAX << RESHARD_MINOR_BITS) /* its bytes still fit a budget */
@@ -27,7 +28,7 @@ static inline reshard_cost msc_reshard_cost_of(int64_t major, int exchanges, int
   return (reshard_cost)(uint64_t)major << RESHARD_MINOR_BITS | (uint32_t)(exchanges * RESHARD_EXCHANGE + steps);
 }
 
-/* For one rate of links: the atoms whose links are no faster, and the nodes that they connect. */
+/* For one rate of links: the atoms whose links are no faster, and the nodes that these links connect. */
 typedef struct {
   uint32_t slow;
   double rate, alpha_ns; /* bytes per ns of the fastest of them; least latency */
@@ -45,7 +46,7 @@ typedef struct {
   const msc_layout *from_layout, *to_layout;
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
-  bool prime[RESHARD_ATOMS]; /* is the size? */
+  bool prime[RESHARD_ATOMS]; /* the size is a prime */
   /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
   uint8_t class_of[RESHARD_ATOMS];
   bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
@@ -164,30 +165,32 @@ bool msc_reshard_least_exchange(const reshard_problem *p, const reshard_state *f
                                 int64_t *out_cost);
 /* Are exchanges tried from the first state only? They take long to price where many parts are uneven. */
 bool msc_reshard_exchanges_first(const reshard_problem *p);
-/* The cost of a given all_reduce or all_gather. */
+/* The cost of the all_reduce or all_gather that changes `from` into `to`. */
 void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
                        reshard_edge *out_edge);
+/* The largest of a device's bytes in and out of a step. */
 int64_t msc_reshard_peak(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to);
 
 /* ---- reshard/bound.c ---- */
 
-/* Bytes that the worst device receives by gathering into `to`, which keeps runs; false: there are too many
- * sizes of parts. */
+/* Bytes that the worst device receives by an all_gather into `to`, which must keep runs (graph.c); false: there are too
+ * many sizes of parts. */
 bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                           int64_t *out_bytes);
-/* How many terms of each element a direct exchange adds up; false: it cannot change the partial sets in this way. */
+/* Writes how many terms of each element an exchange from s into `to` adds up; false: partial values forbid it. */
 bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms);
 /* The most bytes that a device receives by a direct exchange; false: partial values forbid it. */
 bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes);
-int64_t msc_reshard_lower_bound(const reshard_problem *p); /* that from p->from to p->to; -1 with partial values */
-/* A lower bound on every path from s to the target that needs more than slices. */
+/* Those bytes from p->from to p->to, which no plan undercuts; -1: one of them is partial. */
+int64_t msc_reshard_lower_bound(const reshard_problem *p);
+/* A lower bound on the cost of every path from s to the target that needs more than slices. */
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
 /* A lower bound on the bytes of every path from p->from, as proven in reshard/bound.c. */
 int64_t msc_reshard_least_bytes(const reshard_problem *p);
-/* The cost of receiving these bytes, at least: the bytes themselves, or ns. */
+/* A lower bound on the cost of receiving these bytes: the bytes themselves, or ns. */
 int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes);
-/* Which states with this partial set may be on a path that costs at most `budget` more: none; those in which no
- * dimension contradicts the target; any. */
+/* Which states with this partial set may be on a path that costs at most `budget` more: none, those in which no
+ * dimension contradicts the target's, or any. */
 typedef enum { HOPE_NONE, HOPE_NESTED, HOPE_ANY } reshard_hope;
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget);
 
@@ -212,7 +215,7 @@ typedef struct {
  * out_proven: false when the search was cut short and a cheaper one may exist. */
 bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path,
                         bool *out_proven);
-/* The least peak of all paths. */
+/* The least peak of all paths, whatever the options' limit; 0: there is no path. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 
 /* ---- reshard/rows.c: least times of rows of layouts (rows.h), and one path ---- */
@@ -224,6 +227,9 @@ bool msc_reshard_rows_path(struct shard_rows *r, const reshard_problem *p, msc_a
 
 /* ---- reshard/split.c: layouts with parts of chosen sizes ---- */
 
+/* The layout l without its partial digits, and with keep_cuts false also without cuts. */
+const msc_layout *msc_reshard_finished(msc_context *ctx, const msc_mesh *mesh, const msc_layout *l, bool keep_cuts);
+/* msc_reshard_plan_of for layouts of which one has parts of chosen sizes. */
 bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh,
                             const msc_reshard_options *options, const msc_type *type, const msc_layout *from,
                             const msc_layout *to, msc_reshard_plan *out_plan);

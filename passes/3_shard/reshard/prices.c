@@ -1,4 +1,5 @@
-/* prices.c: (type, layout, layout) -> ns, from the planner, by rows (see prices.h). */
+/* prices.c: a type and two layouts, by number -> ns, from tables that the planner and the engine of rows.h fill (see
+ * prices.h). */
 #include "passes/3_shard/reshard/prices.h"
 
 #include <string.h>
@@ -6,12 +7,12 @@
 #include "ir/table.h"
 #include "passes/3_shard/reshard/rows.h"
 
-/* The layouts that values of one type have had, numbered in order of appearance, and the costs between them. */
+/* The layouts asked for so far with one type, numbered in order of appearance, and the costs between them. */
 typedef struct {
   const msc_type *type;
   int num, room;
-  int *place, num_places; /* by number of the layout: where it stands here, plus one; 0: nowhere */
-  /* row i: costs from layout i; `width[i]` long, UNKNOWN where nobody has asked */
+  int *place, num_places; /* by number of prices.h: the layout's number here, plus one; 0: it has none */
+  /* row i: costs from layout i; `width[i]` long, UNKNOWN where they were not computed yet */
   int64_t **row;
   int *width;
 } price_type;
@@ -19,7 +20,7 @@ typedef struct {
 typedef struct {
   const msc_layout *layout;
   int state; /* of `rows` */
-} numbered;
+} numbered_layout;
 
 static const int64_t UNKNOWN = -1;
 
@@ -30,9 +31,9 @@ struct shard_prices {
   int64_t bucket;
   msc_reshard_options options[2];
   shard_rows *rows;        /* NULL: too many digits */
-  msc_reshard *planner[2]; /* of gradients: the second */
+  msc_reshard *planner[2]; /* of other values, and of gradients */
   MSC_TABLE(price_type) types[2];
-  MSC_TABLE(numbered) layouts;
+  MSC_TABLE(numbered_layout) layouts;
 };
 
 void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options) {
@@ -68,7 +69,7 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
   return p;
 }
 
-/* Splits digits that cross the border between two levels of links there. */
+/* A digit that crosses the border between two levels of links is split there. */
 void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit) {
   msc_subaxis part[2 * MSC_MAX_SUBAXES];
   int parts = 0;
@@ -107,15 +108,8 @@ shard_price_book *shard_price_book_new(msc_context *ctx, msc_arena *arena) {
   return b;
 }
 
-static bool is_same_mesh(const msc_mesh *a, const msc_mesh *b) {
-  bool same = a->num_axes == b->num_axes;
-  for (int i = 0; i < a->num_axes && same; i++)
-    same = a->axis[i].name == b->axis[i].name && a->axis[i].size == b->axis[i].size;
-  return same;
-}
-
 static bool is_same_pricing(const shard_pricing *a, const shard_pricing *b) {
-  bool same = a->cost->cluster == b->cost->cluster && is_same_mesh(a->cost->mesh, b->cost->mesh) &&
+  bool same = a->cost->cluster == b->cost->cluster && msc_mesh_equal(a->cost->mesh, b->cost->mesh) &&
               a->no_alltoall == b->no_alltoall && a->exchanges == b->exchanges && a->bucket == b->bucket &&
               a->num == b->num;
   for (int i = 0; i < a->num && same; i++)
@@ -142,7 +136,7 @@ shard_prices *shard_find_prices(shard_price_book *book, const shard_pricing *pri
 
 int shard_layout_number(shard_prices *p, const msc_layout *l) {
   size_t num = msc_table_num(&p->layouts);
-  numbered *n = msc_table_at(&p->layouts, &l);
+  numbered_layout *n = msc_table_at(&p->layouts, &l);
   if (num < msc_table_num(&p->layouts)) n->state = p->rows ? shard_rows_state(p->rows, l) : SHARD_NO_STATE;
   return (int)(n - p->layouts.item);
 }
@@ -151,16 +145,18 @@ const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { ret
 
 /* ---- rows ---- */
 
-static int place_layout(shard_prices *p, price_type *t, int number) {
+/* The number that a layout has in a type's tables. */
+static int number_in_type(shard_prices *p, price_type *t, int number) {
   msc_reserve(p->arena, t->place, t->num_places, number + 1);
   if (t->place[number]) return t->place[number] - 1;
-  int room = t->room; /* of both */
+  int room = t->room; /* rows and widths have the same room */
   msc_reserve(p->arena, t->row, room, t->num + 1);
   msc_reserve(p->arena, t->width, t->room, t->num + 1);
   t->place[number] = ++t->num;
   return t->num - 1;
 }
 
+/* Makes the row as long as there are layouts, and returns it. */
 static int64_t *widen_row(shard_prices *p, price_type *t, int place) {
   int width = t->width[place];
   if (width < t->num) {
@@ -171,8 +167,8 @@ static int64_t *widen_row(shard_prices *p, price_type *t, int place) {
   return t->row[place];
 }
 
-/* Prices by the engine of rows.h; SHARD_UNEVEN for layouts that it cannot represent. A price does not depend on which
- * others are asked for with it. */
+/* Writes the prices that the engine of rows.h gives; SHARD_UNEVEN for layouts that it cannot represent. out_ns has room
+ * for 2 * num numbers, state for num. */
 static void price_by_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to,
                           int64_t *out_ns, int *state) {
   int known = 0;
@@ -188,7 +184,7 @@ static void price_by_rows(shard_prices *p, const msc_type *type, int64_t bucket,
     if (p->layouts.item[to[i]].state != SHARD_NO_STATE) out_ns[i] = ns[k++];
 }
 
-/* Computes the costs to those of to[0..num) that the row does not have yet. */
+/* Computes the costs to those layouts of to[0..num) that the row does not have yet. */
 static void fill_price_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to,
                            int64_t *row) {
   msc_arena *a = msc_arena_new(p->ctx);
@@ -212,8 +208,8 @@ void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, in
                      int64_t *out_ns) {
   const msc_type *plain = msc_type_with_layout(p->ctx, type, NULL);
   price_type *t = msc_table_at(&p->types[is_gradient], &plain);
-  int at = place_layout(p, t, from);
-  for (int i = 0; i < num; i++) place_layout(p, t, to[i]);
+  int at = number_in_type(p, t, from);
+  for (int i = 0; i < num; i++) number_in_type(p, t, to[i]);
   int64_t *row = widen_row(p, t, at);
   bool whole = true;
   for (int i = 0; i < num && whole; i++) whole = row[t->place[to[i]] - 1] != UNKNOWN;

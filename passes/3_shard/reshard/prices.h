@@ -1,5 +1,5 @@
-/* prices.h: costs of changes of layout, in tables by the numbers of layouts, which are filled when they are asked
- * for.  What one step of a change costs is computed elsewhere: msc_reshard_price in graph.c. */
+/* prices.h: costs of changes of layout, by type and numbers of layouts, computed on first use.  The cost of one step of
+ * a change is computed in graph.c: msc_reshard_price. */
 #ifndef MSC_PASSES_3_SHARD_PRICES_H
 #define MSC_PASSES_3_SHARD_PRICES_H
 
@@ -9,11 +9,11 @@
 
 typedef struct shard_prices shard_prices;
 
-/* Prices in ns on the described cluster, in `arena`; a gradient pays its share of launch and latencies among the
- * `bucket` gradients that travel together. */
+/* Makes empty tables of prices in ns on the described cluster, in `arena`; a gradient pays its share of launch and
+ * latencies among the `bucket` gradients that one collective carries. */
 shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall,
                                int64_t bucket);
-/* Says which digits stay whole in all layouts that will be asked for; with few of them, whole rows are computed at once
+/* Sets the digits of which all layouts asked for consist; if they are few, a whole row of prices is computed at once
  * (rows.h), with or without exchanges. */
 void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit);
 /* All that prices depend on: the key of the book. */

@@ -1,4 +1,4 @@
-/* reshard.c: type, from and to in; the plan, or its remembered cost, out. */
+/* reshard.c: a type and two layouts in; the plan, or its stored cost, out. */
 #include "passes/3_shard/reshard/reshard.h"
 
 #include <string.h>
@@ -6,12 +6,12 @@
 #include "ir/table.h"
 #include "passes/3_shard/reshard/graph.h"
 
+/* A stored cost; the members above it are its key. */
 typedef struct {
-  /* without layout, since only shape and element type count; one type represents its multiples, see representative */
-  const msc_type *type;
+  const msc_type *type; /* without layout; one type stands for its multiples, see representative */
   const msc_layout *from, *to;
   int64_t cost;
-} memo;
+} stored_cost;
 
 struct msc_reshard {
   msc_context *ctx;
@@ -19,7 +19,7 @@ struct msc_reshard {
   msc_mesh mesh;
   msc_reshard_options options;
   struct shard_rows *rows;
-  MSC_TABLE(memo) memos;
+  MSC_TABLE(stored_cost) memos;
 };
 
 msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options) {
@@ -43,26 +43,20 @@ static void add_step(msc_reshard_plan *plan, const reshard_problem *p, const res
   if (plan->num_steps == 1 || s->peak_bytes > plan->peak_bytes) plan->peak_bytes = s->peak_bytes;
 }
 
-static void put_path(msc_reshard *r, const reshard_problem *p, const reshard_path *path, msc_reshard_plan *plan) {
+static void write_path(msc_reshard *r, const reshard_problem *p, const reshard_path *path, msc_reshard_plan *plan) {
   plan->step = msc_new_array(r->arena, msc_reshard_step, path->num);
   for (int i = 0; i < path->num; i++)
     add_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
   plan->lower_bound = msc_reshard_lower_bound(p);
 }
 
-/* The intermediate layouts of a plan that always exists: finish every sum, gather everything, take one's part. Used for
- * layouts without common atoms, or with too many, or without a path that the search finds. Each of these steps does
- * have common atoms, so each is planned on its own. */
-static const msc_layout *finish_sums_and_cuts(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
-  msc_layout raw = *l;
-  raw.num_partial = 0;
-  if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
-  return msc_layout_of(r->ctx, &r->mesh, &raw);
-}
-
+/* Makes the plan that always exists: finish every sum, gather everything, slice. It serves layouts without common
+ * atoms, or with too many, or between which the search finds no path; the two layouts of each step do have common
+ * atoms. False: it exceeds the peak limit. */
 static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
                                msc_reshard_plan *out_plan) {
-  const msc_layout *via[4] = {from, finish_sums_and_cuts(r, from, true), finish_sums_and_cuts(r, from, false), to};
+  const msc_layout *via[4] = {from, msc_reshard_finished(r->ctx, &r->mesh, from, true),
+                              msc_reshard_finished(r->ctx, &r->mesh, from, false), to};
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->lower_bound = -1;
   out_plan->step = msc_new_array(r->arena, msc_reshard_step, 3);
@@ -78,6 +72,7 @@ static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_l
   return !r->options.peak || out_plan->peak_bytes <= r->options.peak;
 }
 
+/* Would the change make values partial, which the options do not allow? */
 static bool gains_partial(const msc_reshard *r, const reshard_problem *p) {
   int64_t from = msc_reshard_atoms_size(p, p->from.partial), to = msc_reshard_atoms_size(p, p->to.partial);
   return !r->options.free_partial && from % to != 0;
@@ -99,15 +94,15 @@ static bool search_for_plan(msc_reshard *r, const reshard_problem *p, msc_arena 
     for (int i = 0; i < path.num; i++) out_plan->bytes += path.edge[i].bytes, out_plan->ns += path.edge[i].ns;
     return true;
   }
-  put_path(r, p, &path, out_plan);
+  write_path(r, p, &path, out_plan);
   if (!path.num) out_plan->peak_bytes = local;
   out_plan->proven =
       (complete && !p->coarse && !p->uneven) || (!r->options.time && out_plan->bytes == msc_reshard_least_bytes(p));
   return true;
 }
 
-static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to, bool cost_only,
-                    msc_reshard_plan *out_plan) {
+static bool make_plan(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
+                      bool cost_only, msc_reshard_plan *out_plan) {
   reshard_problem p;
   if (msc_layout_has_split(from) || msc_layout_has_split(to))
     return msc_reshard_split_plan(r->ctx, r->arena, &r->mesh, &r->options, type, from, to, out_plan);
@@ -123,29 +118,20 @@ static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from
 
 bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
                          msc_reshard_plan *out_plan) {
-  return plan_in(r, type, from, to, false, out_plan);
+  return make_plan(r, type, from, to, false, out_plan);
 }
 
-/* ---- remembered costs ---- */
+/* ---- stored costs ---- */
 
 typedef struct {
   const msc_type *type;
   const msc_layout *from, *to;
-} question;
+} cost_key;
 
-static int64_t greatest_divisor(int64_t a, int64_t b) {
-  while (b) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-/* A smaller type with proportional costs, under which costs are remembered; *scale brings them back. Bytes are
- * proportional to the tensor as long as every part of every layout divides, and how a mesh of n devices can cut a
- * dimension depends on gcd(size, n) alone. Small tensors, whose bytes do not divide by n twice, represent only
- * themselves. */
+/* The type under which costs of `type` are stored, a smaller one where costs are proportional: they are *out_scale
+ * times the stored ones. Bytes are proportional to the tensor if every part of both layouts divides, and how a mesh of
+ * n devices can cut a dimension depends on gcd(size, n) alone. A small tensor, whose size n * n does not divide, has
+ * only itself. */
 static const msc_type *representative(const msc_reshard *r, const msc_type *type, const msc_layout *from,
                                       const msc_layout *to, int64_t *out_scale) {
   int64_t devices = msc_mesh_size(&r->mesh), dim[MSC_MAX_RANK], elems = 1, scale = 1;
@@ -153,7 +139,7 @@ static const msc_type *representative(const msc_reshard *r, const msc_type *type
   if (!msc_layout_fits(from, type) || !msc_layout_fits(to, type)) return msc_type_with_layout(r->ctx, type, NULL);
   if (r->options.time || r->options.peak || devices > 4096) return msc_type_with_layout(r->ctx, type, NULL);
   for (int d = 0; d < type->rank; d++) {
-    int64_t want = greatest_divisor(type->dim[d], devices * devices);
+    int64_t want = msc_gcd(type->dim[d], devices * devices);
     dim[d] = want;
     elems *= want;
     if (want == 0 || __builtin_mul_overflow(scale, type->dim[d] / want, &scale))
@@ -164,17 +150,17 @@ static const msc_type *representative(const msc_reshard *r, const msc_type *type
   return msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL);
 }
 
-/* ---- digits by another name ---- */
+/* ---- renamed digits ---- */
 
-/* The key of a remembered cost: a pair of layouts whose digits are renamed in order of appearance, since bytes do not
- * depend on which of several digits of one size is used where. */
+/* New names of the atoms of two layouts: those of one size are numbered in order of appearance, since bytes do not
+ * depend on which of several digits of one size is used where. So more pairs of layouts share a stored cost. */
 typedef struct {
   msc_atoms atoms;
-  int8_t name[MSC_MAX_SUBAXES]; /* -1: not seen yet */
-  uint32_t taken;
-} renaming;
+  int8_t name[MSC_MAX_SUBAXES]; /* by atom: the atom that stands for it; -1: none yet */
+  uint32_t taken;               /* bits of atoms that stand for another */
+} digit_names;
 
-static void rename_atom(renaming *n, int atom) {
+static void name_atom(digit_names *n, int atom) {
   for (int k = 0; n->name[atom] < 0 && k < n->atoms.num; k++)
     if (!(n->taken >> k & 1) && n->atoms.atom[k].size == n->atoms.atom[atom].size) {
       n->name[atom] = (int8_t)k;
@@ -193,14 +179,14 @@ static int next_atom(const msc_atoms *atoms, msc_subaxis s, uint32_t *pre) {
   return -1;
 }
 
-static void see_digits(renaming *n, const msc_layout *l, int begin, int end) {
+static void name_digits(digit_names *n, const msc_layout *l, int begin, int end) {
   for (int i = begin; i < end; i++) {
     uint32_t pre = l->sub[i].pre;
-    for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0;) rename_atom(n, a);
+    for (int a; (a = next_atom(&n->atoms, l->sub[i], &pre)) >= 0;) name_atom(n, a);
   }
 }
 
-static const msc_layout *rename_layout(const msc_reshard *r, const renaming *n, const msc_layout *l) {
+static const msc_layout *rename_layout(const msc_reshard *r, const digit_names *n, const msc_layout *l) {
   msc_layout raw;
   memset(&raw, 0, sizeof raw);
   raw.rank = l->rank;
@@ -220,35 +206,36 @@ static const msc_layout *rename_layout(const msc_reshard *r, const renaming *n, 
 }
 
 static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_layout **from, const msc_layout **to) {
-  renaming n = {.taken = 0};
+  digit_names n = {.taken = 0};
   const msc_layout *both[2] = {*from, *to};
   if (r->options.time || !msc_layout_fits(*from, type) || !msc_layout_fits(*to, type) ||
       !msc_atoms_of(&r->mesh, 2, both, &n.atoms))
     return;
-  if (n.atoms.num > msc_reshard_max_atoms(&r->options)) return; /* some stay together, by axis */
+  if (n.atoms.num > msc_reshard_max_atoms(&r->options))
+    return; /* the planner joins some, and which depends on the axes */
   memset(n.name, -1, sizeof n.name);
-  for (int k = 0; k < 2; k++) see_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
+  for (int k = 0; k < 2; k++) name_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
   for (int k = 0; k < 2; k++)
-    see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
+    name_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
   *from = rename_layout(r, &n, both[0]);
   *to = rename_layout(r, &n, both[1]);
 }
 
-/* The cost of a change of layout given with renamed digits; remembered. */
-static int64_t renamed_cost(msc_reshard *r, question q) {
-  const memo *known = msc_table_find(&r->memos, &q);
+/* The cost of a change of layout whose digits were renamed, stored or computed. */
+static int64_t renamed_cost(msc_reshard *r, cost_key q) {
+  const stored_cost *known = msc_table_find(&r->memos, &q);
   if (known) return known->cost;
   msc_reshard_plan plan;
   int64_t cost = -1;
-  if (plan_in(r, q.type, q.from, q.to, true, &plan)) cost = r->options.time ? plan.ns : plan.bytes;
+  if (make_plan(r, q.type, q.from, q.to, true, &plan)) cost = r->options.time ? plan.ns : plan.bytes;
   return msc_table_at(&r->memos, &q)->cost = cost;
 }
 
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
   if (from == to) return 0;
   int64_t scale, cost = 0;
-  question q = {representative(r, type, from, to, &scale), from, to}, other = q;
-  const memo *known = msc_table_find(&r->memos, &q);
+  cost_key q = {representative(r, type, from, to, &scale), from, to}, other = q;
+  const stored_cost *known = msc_table_find(&r->memos, &q);
   if (known) return known->cost < 0 ? -1 : known->cost * scale;
   rename_digits(r, type, &other.from, &other.to);
   if (other.from != other.to) cost = renamed_cost(r, other);

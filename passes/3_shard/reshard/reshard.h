@@ -1,6 +1,6 @@
 /* reshard.h: the redistribution planner.  In: a type and two layouts; out: the cheapest sequence of collectives that
- * changes one into the other, and what it costs.  Search and partitioner ask the same planner, so that what is searched
- * for is what is emitted.
+ * changes one into the other, and its cost.  The searches of strategies and the pass redistribute use the same planner,
+ * so that the prices of the one are those of the collectives that the other inserts.
  *
  *   msc_reshard *r = msc_reshard_new(ctx, &module->mesh, NULL);
  *   msc_reshard_plan p;
@@ -11,11 +11,11 @@
 
 #include "ir/ir.h"
 
-/* What messages along a part of the mesh cost.  A group takes the slowest of its links. */
+/* The link between devices along a part of the mesh.  A group is as slow as the slowest of its links. */
 typedef struct {
-  msc_subaxis part;        /* an axis, or some digits of one: 2 nodes of 8 are {axis, 1, 2} and {axis, 2, 8} */
-  double alpha_ns;         /* of one round between neighbours */
-  double bytes_per_ns;     /* the same number as GB/s */
+  msc_subaxis part;    /* an axis, or some digits of one: 2 nodes of 8 are {axis, 1, 2} and {axis, 2, 8} */
+  double alpha_ns;     /* of one round between neighbours */
+  double bytes_per_ns; /* the same number as GB/s */
 } msc_link;
 
 typedef struct {
@@ -24,35 +24,37 @@ typedef struct {
   /* time only; a digit with several links is as slow as the slowest, one without is free */
   int num_links;
   msc_link link[MSC_MAX_SUBAXES];
-  double launch_ns;             /* time only: of each step with traffic */
-  /* time only: steps whose time it has a measure of take that; NULL: none */
+  double launch_ns; /* time only: of each step with traffic */
+  /* time only: a step that this cluster has a measured time of takes that time; NULL: nothing is measured */
   const struct msc_cluster *measured;
-  int64_t shared_by; /* time only: values that share launch and latencies of all_gather, reduce_scatter and all_reduce,
-                                   which go in one bucket (5_comm); 0: none does */
-  int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
-  bool no_alltoall;             /* neither all_to_all nor exchange */
-  bool sums_at_once;            /* what is to be summed is summed in one step, in the order of its terms */
-  bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */
-  /* digits the search tells apart; beyond it some stay together and the plan is not proven. 0: 7, 4 with time */
+  /* time only: how many values one collective carries (5_comm), which share launch and latencies of all_gather,
+   * reduce_scatter and all_reduce; 0: one */
+  int64_t shared_by;
+  int64_t peak;      /* limit of one device's local bytes in + out of any step; 0: none */
+  bool no_alltoall;  /* neither all_to_all nor exchange */
+  bool sums_at_once; /* all partial digits of a sum are reduced in one step, in the order of its terms */
+  bool free_partial; /* a replicated value may become partial: zeros (the identity) except on digit 0 */
+  /* the most digits that the search tells apart; of more, some stay together and the plan is not proven. 0: 7, or 4
+   * with time */
   int max_atoms;
 } msc_reshard_options;
 
 typedef struct {
   msc_verb verb; /* MSC_SHARD (the plan's "slice"), MSC_ALL_GATHER, ... */
   const msc_layout *to;
-  int64_t bytes;            /* received by the worst device */
-  int64_t ns;               /* time only */
-  int64_t peak_bytes;       /* local in + out; of a slice: in */
+  int64_t bytes;      /* received by the worst device */
+  int64_t ns;         /* time only */
+  int64_t peak_bytes; /* local in + out; of a slice: in */
 } msc_reshard_step;
 
 typedef struct {
   int num_steps;
-  msc_reshard_step *step;   /* in the planner's arena */
-  int64_t bytes, ns;        /* sums over the steps */
-  int64_t lower_bound;      /* no plan moves fewer bytes; -1: not known, because of partial values */
-  int64_t peak_bytes;       /* largest of the steps; without steps the local bytes */
-  bool proven;              /* no cheaper plan exists */
-  int64_t needed_peak;      /* when nothing fits: the smallest limit that would do */
+  msc_reshard_step *step; /* in the planner's arena */
+  int64_t bytes, ns;      /* sums over the steps */
+  int64_t lower_bound;    /* no plan moves fewer bytes; -1: not known, because of partial values */
+  int64_t peak_bytes;     /* largest of the steps; without steps the local bytes */
+  bool proven;            /* no cheaper plan exists */
+  int64_t needed_peak;    /* when nothing fits: the smallest limit that would do */
 } msc_reshard_plan;
 
 typedef struct msc_reshard msc_reshard;

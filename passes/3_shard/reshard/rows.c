@@ -1,4 +1,4 @@
-/* rows.c: (shape, layout) -> ns to every other layout (see rows.h); the path to one of them. */
+/* rows.c: a type and a layout -> ns to every other layout; a problem -> a path of least time (see rows.h). */
 #include "passes/3_shard/reshard/rows.h"
 
 #include <string.h>
@@ -11,12 +11,12 @@ enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_PRICED = MSC_EXCHANGE, MOST_KEPT = 1 <<
 /* The times from one state to all states that had a number when the row was made; INT64_MAX: not reached, -1:
  * uneven. */
 typedef struct {
-  int64_t *ns; /* NULL: not asked */
+  int64_t *ns; /* NULL: not computed yet */
   size_t num;
-  bool partial;    /* to partial ones too */
-  uint32_t *order; /* states that are reached, nearest first; with exchanges only */
+  bool partial;    /* times to partial states were computed too */
+  uint32_t *order; /* states reached, nearest first; only with exchanges */
   size_t num_order;
-  int64_t *with_exchange; /* by state: the least time that may end with an exchange, once asked for; -1: not yet */
+  int64_t *with_exchange; /* by state: the least time if the last step may be an exchange; -1: not computed yet */
 } row;
 
 /* All that times depend on: the bytes, and by dimension which sets of digits divide it; dimensions are in ascending
@@ -24,39 +24,40 @@ typedef struct {
 typedef struct shape {
   rows_graph *g;
   int64_t bytes, shared_by;
-  uint32_t divides[MSC_MAX_RANK]; /* bit s: the digits of set s together do */
+  uint32_t divides[MSC_MAX_RANK]; /* bit s: the product of the digits in set s divides the dimension */
   msc_reshard_options options;
   reshard_problem p; /* of a type of this shape, with the digits as atoms */
-  int64_t *ns;       /* by digits that cut before, verb, group; -1: not computed */
+  int64_t *ns;       /* of a step, by digits that cut before it, verb and group (batch_ns); -1: not computed yet */
   size_t num_fits, room_fits, room_rows;
-  int64_t *fits; /* by state: INT64_MAX, or -1: uneven */
+  int64_t *fits; /* by state: INT64_MAX, or -1: its parts are uneven */
   row *row;
   struct shape *next;
 } shape;
 
 /* A permutation of like dimensions and of like digits. */
-typedef struct turn {
+typedef struct permutation {
   uint8_t dim[MSC_MAX_RANK], digit[MAX_DIGITS];
   size_t room;
-  uint32_t *state; /* by state: what it becomes, + 1 */
-  struct turn *next;
-} turn;
+  uint32_t *state; /* by state: the state that it becomes, + 1; 0: not computed yet */
+  struct permutation *next;
+} permutation;
 
+/* A type as a shape with its dimensions in another order. */
 typedef struct {
   const msc_type *type;
   int64_t shared_by;
   shape *of;
   uint8_t order[MSC_MAX_RANK]; /* by dimension: its place in the shape */
-  turn *turns;
+  permutation *permutations;
 } view;
 
 typedef struct {
   int64_t ns;
   uint32_t state;
-} waiting;
+} queued_state;
 
 #define IS_NEARER(c, a, b) ((void)(c), (a).ns < (b).ns)
-MSC_HEAP(waiting, const void *, waiting, IS_NEARER, MSC_STAYS)
+MSC_HEAP(queued_state, const void *, queued_state, IS_NEARER, MSC_STAYS)
 
 struct shard_rows {
   msc_context *ctx;
@@ -66,21 +67,22 @@ struct shard_rows {
   bool exchanges;
   msc_atoms digit;
   rows_digits digits;
-  int64_t size[1 << MAX_DIGITS];                           /* by set of digits */
-  double alone_ns[1 << MAX_DIGITS], rate[1 << MAX_DIGITS]; /* of an exchange with one peer; bytes per ns */
+  int64_t size[1 << MAX_DIGITS]; /* by set of digits */
+  /* by set of digits that move: the fixed time of an exchange with one peer, and its bytes per ns */
+  double alone_ns[1 << MAX_DIGITS], rate[1 << MAX_DIGITS];
   rows_graph *of_rank[MSC_MAX_RANK + 1];
   shape *shapes;
   MSC_TABLE(view) views;
   size_t kept;       /* bytes of rows */
-  int64_t *distance; /* by state, of the run at hand */
-  uint32_t *left;    /* by shared targets: the run that took them last */
+  int64_t *distance; /* by state, in the present run of run_dijkstra */
+  uint32_t *left;    /* by shared targets: the number of the run that relaxed them last */
   uint32_t runs;
   size_t room_distance, room_left;
-  waiting *heap;
+  queued_state *heap;
   size_t num_heap, room_heap;
-  uint32_t *at_once; /* states that are as near as the one at hand */
+  uint32_t *at_once; /* states as near as the present one: they need no heap */
   size_t num_at_once, room_at_once;
-  uint32_t *order; /* states of the run at hand, nearest first */
+  uint32_t *order; /* states of the present run, nearest first */
   size_t num_order, room_order;
   struct shard_rows *next;
 };
@@ -104,7 +106,7 @@ static int count_faster_links(const reshard_problem *p, int digit) {
   return level;
 }
 
-/* Reads the digits and their links. They are the same for all types, so a scalar's problem serves. */
+/* Reads the digits and their links from the problem of a scalar: they are the same for all types. */
 static void read_digits(shard_rows *r) {
   reshard_problem p;
   msc_reshard_problem_with(r->ctx, r->mesh, r->options, msc_type_of(r->ctx, MSC_I8, 0, NULL, NULL), &r->digit, &p);
@@ -203,6 +205,7 @@ static view *find_view(shard_rows *r, const msc_type *type, int64_t shared_by) {
   return v;
 }
 
+/* The time of a step of the batch from a state cut by the digits `cut`. */
 static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsigned cut) {
   if (b->verb == MSC_SHARD) return 0;
   int64_t *known = &s->ns[((size_t)cut * NUM_PRICED + b->verb) << r->digits.num | b->group];
@@ -211,7 +214,7 @@ static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsi
   return *known = msc_reshard_ns(&s->p, (msc_verb)b->verb, b->group, k, bytes);
 }
 
-/* Notes for all numbered states whether their parts divide the shape. */
+/* Computes `fits` for all states that have a number. */
 static void update_fits(shard_rows *r, shape *s) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, s->fits, s->room_fits, g->num);
@@ -227,10 +230,10 @@ static void update_fits(shard_rows *r, shape *s) {
   }
 }
 
-/* ---- turning ---- */
+/* ---- permutations of like dimensions and digits ---- */
 
-static void turn_place(const rows_digits *digits, int rank, const uint8_t *dim, const uint8_t *digit,
-                       const rows_place *s, rows_place *out) {
+static void permute_place(const rows_digits *digits, int rank, const uint8_t *dim, const uint8_t *digit,
+                          const rows_place *s, rows_place *out) {
   memset(out, 0, sizeof *out);
   for (int d = 0; d < rank; d++) {
     out->num[dim[d]] = s->num[d];
@@ -246,14 +249,15 @@ static uint64_t dim_key(const rows_place *s, int d) {
   return k;
 }
 
-/* Sorts like dimensions by the digits that cut them: out_dim is the order. */
+/* Writes for each dimension its place when the dimensions that the same sets of digits divide are sorted by the digits
+ * that cut them, renamed by `digit`. */
 static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *digits, const rows_place *s,
                       uint8_t *out_dim) {
   rows_place p;
   int rank = v->type->rank;
   uint8_t same[MSC_MAX_RANK];
   for (int d = 0; d < rank; d++) same[d] = (uint8_t)d;
-  turn_place(digits, rank, same, digit, s, &p);
+  permute_place(digits, rank, same, digit, s, &p);
   for (int d = 0; d < rank; d++) {
     out_dim[d] = 0;
     for (int e = 0; e < rank; e++) {
@@ -266,7 +270,7 @@ static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *di
 
 /* Steps to the next permutation of digits of one size and level; false after the last. */
 static bool next_digits(const rows_digits *digits, uint8_t *digit) {
-  for (int i = digits->num - 1; i >= 0; i--) { /* as an odometer over all orders, skipping what is none */
+  for (int i = digits->num - 1; i >= 0; i--) { /* counts like an odometer, skipping what is no permutation */
     for (;;) {
       if (++digit[i] >= digits->num) break;
       bool ok = digits->size[digit[i]] == digits->size[i] && digits->level[digit[i]] == digits->level[i];
@@ -285,31 +289,31 @@ static bool next_digits(const rows_digits *digits, uint8_t *digit) {
   return false;
 }
 
-static turn *find_turn(shard_rows *r, view *v, const uint8_t *dim, const uint8_t *digit) {
-  for (turn *t = v->turns; t; t = t->next)
+static permutation *find_permutation(shard_rows *r, view *v, const uint8_t *dim, const uint8_t *digit) {
+  for (permutation *t = v->permutations; t; t = t->next)
     if (!memcmp(t->dim, dim, sizeof t->dim) && !memcmp(t->digit, digit, sizeof t->digit)) return t;
-  turn *t = msc_new(r->arena, turn);
+  permutation *t = msc_new(r->arena, permutation);
   memcpy(t->dim, dim, sizeof t->dim);
   memcpy(t->digit, digit, sizeof t->digit);
-  t->next = v->turns;
-  return v->turns = t;
+  t->next = v->permutations;
+  return v->permutations = t;
 }
 
-static uint32_t turn_state(shard_rows *r, const view *v, turn *t, uint32_t state) {
+static uint32_t permute_state(shard_rows *r, const view *v, permutation *t, uint32_t state) {
   rows_graph *g = v->of->g;
   msc_reserve(r->arena, t->state, t->room, state + 1);
   if (!t->state[state]) {
     rows_place p;
-    turn_place(&r->digits, g->rank, t->dim, t->digit, &g->state[state], &p);
+    permute_place(&r->digits, g->rank, t->dim, t->digit, &g->state[state], &p);
     uint32_t to = rows_state(g, &p);
     t->state[state] = to + 1;
   }
   return t->state[state] - 1;
 }
 
-/* The permutation that turns a state into the least of all that it can become: the state whose row all of these
- * share. */
-static turn *turn_to_least(shard_rows *r, view *v, uint32_t state) {
+/* The permutation that turns a state into the least, as bytes, of all states that it can become; these share the row of
+ * the least one. */
+static permutation *find_least_permutation(shard_rows *r, view *v, uint32_t state) {
   rows_graph *g = v->of->g;
   rows_place s = g->state[state], p, best;
   uint8_t digit[MAX_DIGITS] = {0}, dim[MSC_MAX_RANK] = {0}, best_digit[MAX_DIGITS], best_dim[MSC_MAX_RANK];
@@ -317,28 +321,29 @@ static turn *turn_to_least(shard_rows *r, view *v, uint32_t state) {
   for (int a = 0; a < r->digits.num; a++) digit[a] = (uint8_t)a;
   do {
     sort_dims(v, digit, &r->digits, &s, dim);
-    turn_place(&r->digits, g->rank, dim, digit, &s, &p);
+    permute_place(&r->digits, g->rank, dim, digit, &s, &p);
     if (any && memcmp(&p, &best, sizeof p) >= 0) continue;
     best = p, any = true;
     memcpy(best_digit, digit, sizeof digit);
     memcpy(best_dim, dim, sizeof dim);
   } while (next_digits(&r->digits, digit));
-  return find_turn(r, v, best_dim, best_digit);
+  return find_permutation(r, v, best_dim, best_digit);
 }
 
 /* ---- one row ---- */
 
+/* Queues a state at distance ns; `now`: the distance of the present state. */
 static void enqueue_state(shard_rows *r, int64_t now, int64_t ns, uint32_t state) {
   if (ns > now) {
     msc_reserve(r->arena, r->heap, r->room_heap, r->num_heap + 1);
-    waiting_push(NULL, r->heap, r->num_heap++, (waiting){ns, state});
+    queued_state_push(NULL, r->heap, r->num_heap++, (queued_state){ns, state});
     return;
   }
   msc_reserve(r->arena, r->at_once, r->room_at_once, r->num_at_once + 1);
   r->at_once[r->num_at_once++] = state;
 }
 
-/* Makes room for all states that have a number now; the new ones are not reached yet. */
+/* Makes room for all states that have a number now; those from `known` on are new and not reached yet. */
 static void make_row_room(shard_rows *r, shape *s, size_t known) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, r->distance, r->room_distance, g->num);
@@ -347,8 +352,9 @@ static void make_row_room(shard_rows *r, shape *s, size_t known) {
   memcpy(r->distance + known, s->fits + known, (g->num - known) * sizeof *r->distance);
 }
 
-/* Lowers the distances of the targets of a state's edges. It skips lists of targets that were relaxed from a nearer
- * state, and targets farther than the whole value, from which any layout is a free slice. */
+/* Lowers the distances of the targets of a state's edges. Shared targets that were relaxed from a nearer state are
+ * skipped, and so are targets farther than *bound, the distance of the whole value, which any layout is a free slice
+ * of. */
 static void relax_edges(shard_rows *r, shape *s, uint32_t state, int64_t ns, const int64_t *bound) {
   rows_graph *g = s->g;
   const rows_leaving *l = &g->leaving[state];
@@ -369,7 +375,7 @@ static void relax_edges(shard_rows *r, shape *s, uint32_t state, int64_t ns, con
   }
 }
 
-/* Computes the distances of all states, or with partial = false of all that are not partial. */
+/* Computes the distances of all states from `from`, or with partial = false of all that are not partial. */
 static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
   rows_graph *g = s->g;
   rows_place nothing;
@@ -383,9 +389,9 @@ static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
   r->runs++;
   enqueue_state(r, 0, 0, from);
   while (r->num_heap || r->num_at_once) {
-    waiting next = {ns, 0};
+    queued_state next = {ns, 0};
     if (r->num_at_once) next.state = r->at_once[--r->num_at_once];
-    else next = waiting_pop(NULL, r->heap, r->num_heap--);
+    else next = queued_state_pop(NULL, r->heap, r->num_heap--);
     ns = next.ns;
     if (ns > r->distance[next.state]) continue;
     if (r->exchanges) {
@@ -422,7 +428,7 @@ static row find_state_row(shard_rows *r, shape *s, uint32_t from, bool partial) 
 
 /* ---- exchanges ---- */
 
-static reshard_state state_of(const rows_graph *g, uint32_t state) {
+static reshard_state problem_state(const rows_graph *g, uint32_t state) {
   const rows_place *p = &g->state[state];
   reshard_state s = {.partial = p->partial};
   for (int d = 0; d < g->rank; d++) {
@@ -432,8 +438,8 @@ static reshard_state state_of(const rows_graph *g, uint32_t state) {
   return s;
 }
 
-/* Does some dimension hold a digit where the other state has another?  Then some device has nothing of what it
- * needs. */
+/* Does some dimension have a digit where that of the other state has another?  Then some device has nothing of its part
+ * of the other state. */
 static bool dimensions_contradict(const rows_graph *g, uint32_t u, uint32_t v) {
   const rows_place *a = &g->state[u], *b = &g->state[v];
   for (int d = 0; d < g->rank; d++)
@@ -442,7 +448,7 @@ static bool dimensions_contradict(const rows_graph *g, uint32_t u, uint32_t v) {
   return false;
 }
 
-/* A lower bound on the cost of an exchange from u into `to`: that with one peer, over the same group. */
+/* A lower bound on the time of an exchange from u into `to`: that with one peer, over the same links. */
 static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t bytes, uint32_t u, uint32_t to) {
   unsigned from_partial = g->state[u].partial, to_partial = g->state[to].partial, moved = rows_moved(g, u, to),
            used = g->leaving[u].used | from_partial, used_then = g->leaving[to].used | to_partial,
@@ -453,20 +459,20 @@ static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t 
   if (gained || dimensions_contradict(g, u, to)) held = 0;
   int64_t lacks = (lost && !gained ? r->size[lost] : 1) * to_local - held;
   return msc_cost_whole_ns((r->alone_ns[group] + (r->rate[group] > 0 ? (double)lacks / r->rate[group] : 0)) *
-                           (1 - 1e-9)); /* no exchange is measured */
+                           (1 - 1e-9)); /* measured tables hold no exchanges */
 }
 
-/* The least time into `to` by any path, whose last step may be an exchange. */
+/* The least time into `to` by any path; only its last step may be an exchange. */
 static int64_t price_with_exchange(const shard_rows *r, const shape *s, const row *w, uint32_t to) {
   int64_t best = w->ns[to], least = msc_reshard_least_cost(&s->p, 0);
   if (w->with_exchange && w->with_exchange[to] >= 0) return w->with_exchange[to];
-  reshard_state target = state_of(s->g, to);
+  reshard_state target = problem_state(s->g, to);
   for (size_t i = 0; i < w->num_order; i++) {
     uint32_t u = w->order[i];
     int64_t ns = w->ns[u];
     if (ns >= best - least) break;
     if (u == to || ns + least_exchange(r, s->g, s->bytes, u, to) >= best) continue;
-    reshard_state from = state_of(s->g, u);
+    reshard_state from = problem_state(s->g, u);
     reshard_edge e;
     if (msc_reshard_exchange(&s->p, &from, &target, INT64_MAX, &e) && ns + e.ns < best) best = ns + e.ns;
   }
@@ -476,8 +482,7 @@ static int64_t price_with_exchange(const shard_rows *r, const shape *s, const ro
 
 /* ---- one path ---- */
 
-/* The cost of a path, as paths are compared: ns, then numbers of exchanges, of steps with traffic and of slices. Among
- * equals the state wins whose first differing digit is whole, else partial, else in the lower dimension and place. */
+/* The cost of a path, as a number to compare: ns, exchanges, steps with traffic, slices. */
 typedef unsigned __int128 price;
 enum { ONE_EXCHANGE = 1 << 12, ONE_STEP = 1 << 6, ONE_SLICE = 1, MINOR_BITS = 18 };
 
@@ -485,17 +490,17 @@ typedef struct {
   price cost;
   uint64_t rank;
   uint32_t state;
-} stop;
+} queued_visit;
 
 #define IS_CHEAPER(c, a, b) ((void)(c), (a).cost != (b).cost ? (a).cost < (b).cost : (a).rank < (b).rank)
-MSC_HEAP(stop, const void *, stop, IS_CHEAPER, MSC_STAYS)
+MSC_HEAP(queued_visit, const void *, queued_visit, IS_CHEAPER, MSC_STAYS)
 
 typedef struct {
-  price cost;    /* of the best way here; NO_WAY: none is known */
-  int64_t local; /* bytes of a part; -1: it does not divide */
-  uint32_t came; /* from this state */
-  rows_batch step;
-} passed;
+  price cost;      /* of the best path to the state; NO_WAY: none is known */
+  int64_t local;   /* bytes of a part; -1: it does not divide */
+  uint32_t came;   /* the state before it on that path */
+  rows_batch step; /* the batch of the edge between the two */
+} visit;
 
 static const price NO_WAY = ~(price)0;
 
@@ -505,11 +510,13 @@ typedef struct {
   rows_graph *g;
   msc_arena *arena;
   size_t num, room, num_order, room_order, num_heap, room_heap;
-  passed *at; /* by state */
+  visit *at; /* by state */
   uint32_t *order;
-  stop *heap;
-} walk;
+  queued_visit *heap;
+} path_search;
 
+/* Orders states of equal cost: the one comes first whose first differing digit is whole, else partial, else in the
+ * lower dimension and place. */
 static uint64_t rank_among_equals(const rows_graph *g, uint32_t state) {
   const rows_place *s = &g->state[state];
   uint64_t rank[MAX_DIGITS] = {0}, sum = 0;
@@ -523,7 +530,7 @@ static uint64_t rank_among_equals(const rows_graph *g, uint32_t state) {
   return sum;
 }
 
-static void add_new_states(walk *w) {
+static void add_new_states(path_search *w) {
   msc_reserve(w->arena, w->at, w->room, w->g->num);
   for (; w->num < w->g->num; w->num++) {
     int64_t local = w->p->total_bytes;
@@ -531,20 +538,21 @@ static void add_new_states(walk *w) {
       int64_t parts = rows_parts(&w->r->digits, &w->g->state[w->num], d);
       local = w->p->type->dim[d] % parts ? -1 : local / parts;
     }
-    w->at[w->num] = (passed){.cost = NO_WAY, .local = local};
+    w->at[w->num] = (visit){.cost = NO_WAY, .local = local};
   }
 }
 
-static void improve_state(walk *w, uint32_t state, price cost, uint32_t came, const rows_batch *step) {
-  passed *p = &w->at[state];
+/* Records a better path to a state. */
+static void improve_state(path_search *w, uint32_t state, price cost, uint32_t came, const rows_batch *step) {
+  visit *p = &w->at[state];
   if (p->local < 0 || cost >= p->cost) return;
   p->cost = cost, p->came = came;
   if (step) p->step = *step;
   msc_reserve(w->arena, w->heap, w->room_heap, w->num_heap + 1);
-  stop_push(NULL, w->heap, w->num_heap++, (stop){cost, rank_among_equals(w->g, state), state});
+  queued_visit_push(NULL, w->heap, w->num_heap++, (queued_visit){cost, rank_among_equals(w->g, state), state});
 }
 
-static price step_price(const walk *w, const rows_batch *b, int64_t local, reshard_edge *out_edge) {
+static price step_price(const path_search *w, const rows_batch *b, int64_t local, reshard_edge *out_edge) {
   int64_t k = w->r->size[b->group];
   *out_edge = (reshard_edge){.verb = (msc_verb)b->verb, .atoms = b->group};
   if (b->verb == MSC_SHARD) return ONE_SLICE;
@@ -553,11 +561,12 @@ static price step_price(const walk *w, const rows_batch *b, int64_t local, resha
   return ((price)out_edge->ns << MINOR_BITS) + ONE_STEP;
 }
 
-static void walk_to(walk *w, uint32_t from, uint32_t to) {
+/* Runs Dijkstra's algorithm from `from` until `to` is reached. */
+static void run_to(path_search *w, uint32_t from, uint32_t to) {
   add_new_states(w);
   improve_state(w, from, 0, UINT32_MAX, NULL);
   while (w->num_heap) {
-    stop s = stop_pop(NULL, w->heap, w->num_heap--);
+    queued_visit s = queued_visit_pop(NULL, w->heap, w->num_heap--);
     if (s.cost > w->at[s.state].cost) continue;
     msc_reserve(w->arena, w->order, w->room_order, w->num_order + 1);
     w->order[w->num_order++] = s.state;
@@ -573,18 +582,19 @@ static void walk_to(walk *w, uint32_t from, uint32_t to) {
   }
 }
 
-/* The best exchange into `to` that beats the collectives; false: none does. */
-static bool find_last_exchange(const walk *w, uint32_t to, uint32_t *out_from, reshard_edge *out_edge) {
+/* Finds the best exchange into `to`, from a state that was reached, if a path with it is better than that without;
+ * false: there is none. */
+static bool find_last_exchange(const path_search *w, uint32_t to, uint32_t *out_from, reshard_edge *out_edge) {
   price best = w->at[to].cost, least = (price)msc_reshard_least_cost(w->p, 0) << MINOR_BITS;
   bool any = false;
-  reshard_state target = state_of(w->g, to);
+  reshard_state target = problem_state(w->g, to);
   for (size_t i = 0; w->r->exchanges && i < w->num_order; i++) {
     uint32_t u = w->order[i];
     price cost = w->at[u].cost;
     if (cost + least >= best) break;
     price at_least = (price)least_exchange(w->r, w->g, w->p->total_bytes, u, to) << MINOR_BITS;
     if (u == to || cost + at_least + ONE_EXCHANGE + ONE_STEP >= best) continue;
-    reshard_state from = state_of(w->g, u);
+    reshard_state from = problem_state(w->g, u);
     reshard_edge e;
     if (!msc_reshard_exchange(w->p, &from, &target, INT64_MAX, &e)) continue;
     cost += ((price)e.ns << MINOR_BITS) + ONE_EXCHANGE + ONE_STEP;
@@ -604,7 +614,7 @@ static void join_slices(reshard_path *path) {
   path->num = num;
 }
 
-static uint32_t number_state(walk *w, const reshard_state *s) {
+static uint32_t number_state(path_search *w, const reshard_state *s) {
   rows_place p;
   memset(&p, 0, sizeof p);
   p.partial = (uint8_t)s->partial;
@@ -616,11 +626,11 @@ static uint32_t number_state(walk *w, const reshard_state *s) {
 }
 
 bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *arena, reshard_path *out_path) {
-  walk w = {.r = r, .p = p, .g = graph_of_rank(r, p->rank), .arena = arena};
+  path_search w = {.r = r, .p = p, .g = graph_of_rank(r, p->rank), .arena = arena};
   uint32_t from = number_state(&w, &p->from), to = number_state(&w, &p->to), last = to;
   reshard_edge exchange;
   int num = 0;
-  walk_to(&w, from, to);
+  run_to(&w, from, to);
   bool exchanged = find_last_exchange(&w, to, &last, &exchange);
   if (!exchanged && w.at[to].cost == NO_WAY) return false;
   for (uint32_t s = last; s != from; s = w.at[s].came) num++;
@@ -629,7 +639,7 @@ bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *a
   out_path->edge = msc_new_array(arena, reshard_edge, out_path->num + 1);
   if (exchanged) out_path->state[num] = p->to, out_path->edge[num] = exchange;
   for (uint32_t s = last; s != from; s = w.at[s].came) {
-    out_path->state[--num] = state_of(w.g, s);
+    out_path->state[--num] = problem_state(w.g, s);
     step_price(&w, &w.at[s].step, w.at[w.at[s].came].local, &out_path->edge[num]);
   }
   join_slices(out_path);
@@ -669,18 +679,18 @@ bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t shared_by, in
                       int64_t *out_ns) {
   view *v = find_view(r, type, shared_by);
   rows_graph *g = v->of->g;
-  turn *t = turn_to_least(r, v, (uint32_t)from);
+  permutation *t = find_least_permutation(r, v, (uint32_t)from);
   bool partial = false;
-  uint32_t least = turn_state(r, v, t, (uint32_t)from);
+  uint32_t least = permute_state(r, v, t, (uint32_t)from);
   for (int i = 0; i < num; i++) {
     partial |= g->state[to[i]].partial != 0;
-    turn_state(r, v, t, (uint32_t)to[i]);
+    permute_state(r, v, t, (uint32_t)to[i]);
   }
   update_fits(r, v->of);
   MSC_TRY(v->of->fits[least] >= 0);
   row known = find_state_row(r, v->of, least, partial);
   for (int i = 0; i < num; i++) {
-    uint32_t at = turn_state(r, v, t, (uint32_t)to[i]);
+    uint32_t at = permute_state(r, v, t, (uint32_t)to[i]);
     int64_t ns = at < known.num ? known.ns[at] : INT64_MAX;
     if (r->exchanges && v->of->fits[at] >= 0 && at < known.num) ns = price_with_exchange(r, v->of, &known, at);
     if (v->of->fits[at] < 0) out_ns[i] = SHARD_UNEVEN;

@@ -1,4 +1,4 @@
-/* rows_graph.c: digits, rank -> numbered states and the edges out of them (see rows_graph.h). */
+/* rows_graph.c: digits and a rank -> numbered states and the edges out of them (see rows_graph.h). */
 #include "passes/3_shard/reshard/rows_graph.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank
   return g;
 }
 
-/* Where each digit is, as a number: the dimension and how many parts are before it, or partial, or whole. */
+/* Writes where each digit is, as a number: 16 times the parts before it plus its dimension; 14: partial; 15: whole. */
 static void put_spots(const rows_digits *r, int rank, const rows_place *s, int64_t *out_spot) {
   for (int a = 0; a < r->num; a++) out_spot[a] = s->partial >> a & 1 ? 14 : 15;
   for (int d = 0; d < rank; d++) {
@@ -94,7 +94,7 @@ typedef struct {
   rows_place from, s;
   uint32_t at;         /* the state `from` */
   uint8_t group, lose; /* digits that move; dimensions that lose some */
-  uint32_t least;      /* of the states that are a permute away, and itself */
+  uint32_t least;      /* the least number of the states that are a permute away, and of `from` */
 } expansion;
 
 static void add_target(rows_graph *g, uint32_t to) {
@@ -109,7 +109,7 @@ static void add_own_state(expansion *x) {
 
 /* Finds or adds the shared targets with this key; `end` is 0 until they are added. The pointer is valid until the next
  * call. */
-static struct rows_shared *shared_targets(rows_graph *g, uint64_t key) {
+static struct rows_shared *find_shared_targets(rows_graph *g, uint64_t key) {
   struct rows_shared *t = msc_table_at(&g->shared, &key);
   if (!t->end) t->first = (uint32_t)g->num_to;
   return t;
@@ -156,7 +156,7 @@ static void move_group(expansion *x) {
   add_target(g, rest);
   add_own_batch(x, MSC_ALL_GATHER, x->group, first);
   if (x->r->no_alltoall) return;
-  struct rows_shared *t = shared_targets(g, (uint64_t)rest << 16 | (uint64_t)x->group << 8 | x->lose);
+  struct rows_shared *t = find_shared_targets(g, (uint64_t)rest << 16 | (uint64_t)x->group << 8 | x->lose);
   if (!t->end) append_digits(x, x->group, 0), t->end = (uint32_t)g->num_to;
   if (t->end > t->first) add_shared_batch(x, MSC_ALL_TO_ALL, x->group, t);
 }
@@ -214,7 +214,7 @@ static void permute_digits(expansion *x, int d, uint8_t left, int64_t parts) {
 }
 
 /* Makes the permutes out of a state, in batches by the digits that move. A permute over the outermost links costs the
- * same from every state of its class, and no permute costs more, so all states of the class share these targets. */
+ * same from every state with the same parts, and no permute costs more, so all these states share its targets. */
 static void expand_permutes(expansion *x) {
   rows_graph *g = x->g;
   bool far = false;
@@ -233,7 +233,7 @@ static void expand_permutes(expansion *x) {
     if (!outermost) add_own_batch(x, MSC_PERMUTE, (uint8_t)m, first);
     if (!outermost || !num || far) continue;
     far = true;
-    struct rows_shared *t = shared_targets(g, (uint64_t)1 << 63 | x->least);
+    struct rows_shared *t = find_shared_targets(g, (uint64_t)1 << 63 | x->least);
     for (size_t i = 0; !t->end && i < g->num_permutes; i++) add_target(g, g->permute[i].to);
     t->end = t->end ? t->end : (uint32_t)g->num_to;
     add_shared_batch(x, MSC_PERMUTE, (uint8_t)m, t);

@@ -1,6 +1,6 @@
-/* rows_graph.h: the states in which a value can be on a few digits of a mesh, and the collectives between them: the
- * graph that rows.c searches. One graph serves all shapes of a rank; states are numbered and edges made when they are
- * asked for. */
+/* rows_graph.h: the layouts that a few digits of a mesh allow, as states, and the collectives between them as edges:
+ * the graph that rows.c searches. One graph serves all shapes of a rank; states get numbers and edges when they are
+ * first needed. */
 #ifndef MSC_PASSES_3_SHARD_ROWS_GRAPH_H
 #define MSC_PASSES_3_SHARD_ROWS_GRAPH_H
 
@@ -11,8 +11,8 @@ enum { ROWS_MAX_DIGITS = 5 };
 
 typedef struct {
   bool no_alltoall, free_partial; /* as in the planner's options */
-  bool orderly;                   /* a permute costs the more the farther it goes, and nothing else counts */
-  int num, outermost;             /* digits; the slowest of their levels */
+  bool orderly;       /* the cost of a permute grows with the level of its links and depends on nothing else */
+  int num, outermost; /* digits; the slowest of their levels */
   int64_t size[ROWS_MAX_DIGITS];
   int level[ROWS_MAX_DIGITS];
 } rows_digits;
@@ -24,8 +24,8 @@ typedef struct {
   uint8_t partial;
 } rows_place;
 
-/* Edges out of a state with one cost: one verb over one group of digits. If `shared` is not 0, other states have a
- * batch with the same targets, which costs the same from each of them. */
+/* Edges out of a state with one cost: one verb over one group of digits. If `shared` is not 0, it is the number of
+ * shared targets, plus one: other states have a batch with these targets and the same cost. */
 typedef struct {
   uint8_t verb, group;
   uint32_t shared;
@@ -50,17 +50,18 @@ typedef struct {
   size_t num, room, num_batches, room_batches, num_to, room_to;
   rows_place *state;
   uint64_t *key;
-  int64_t (*spot)[ROWS_MAX_DIGITS]; /* by state: where each digit is, see rows_graph.c */
+  int64_t (*spot)[ROWS_MAX_DIGITS]; /* by state and digit: where the digit is (put_spots in rows_graph.c) */
   rows_leaving *leaving;            /* by state */
   rows_batch *batch;
   uint32_t *to;
   msc_index numbers; /* of states, by key */
   MSC_TABLE(struct rows_shared) shared;
-  struct rows_permute *permute; /* from the state at hand */
+  struct rows_permute *permute; /* out of the state whose edges are being made */
   size_t num_permutes, room_permutes;
 } rows_graph;
 
 rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank);
+/* The number of a state, which is given one when it has none. */
 uint32_t rows_state(rows_graph *g, const rows_place *s);
 /* Makes the edges out of a state, unless they are made already. */
 void rows_need_edges(rows_graph *g, uint32_t state);

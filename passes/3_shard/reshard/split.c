@@ -1,7 +1,7 @@
-/* split.c: type, from and to in, of which one has parts of chosen sizes; the plan out.
+/* split.c: a type and two layouts, one of which has parts of chosen sizes, in; the plan out.
  *
- * Such parts nest in the whole dimension only, so there is little to search: one collective where one can do it, else a
- * direct exchange, which may also finish sums; without exchange by way of the whole tensor. */
+ * Such parts nest in the whole dimension only, so there is little to search: one collective if one can make the change,
+ * exchanges among them, which may also finish sums; else the way through the whole tensor. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -13,16 +13,17 @@ typedef struct {
   const msc_reshard_options *options;
   const msc_type *type;
   msc_reshard_plan *plan;
-} splitting;
+} split_planner;
 
-static int64_t local_bytes(const splitting *s, const msc_layout *l) {
+static int64_t local_bytes(const split_planner *s, const msc_layout *l) {
   return msc_local_bytes(msc_type_with_layout(s->ctx, s->type, l));
 }
 
 static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
 
-/* The most bytes that a device receives, and from how many others. */
-static int64_t worst_received(const splitting *s, const msc_layout *from, const msc_layout *to, int64_t *out_peers) {
+/* The most bytes that a device receives, and the most peers that one has. */
+static int64_t worst_received(const split_planner *s, const msc_layout *from, const msc_layout *to,
+                              int64_t *out_peers) {
   msc_box_mesh mesh = msc_mesh_sizes(s->mesh);
   msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
   int64_t worst = 0;
@@ -43,7 +44,7 @@ static int64_t worst_received(const splitting *s, const msc_layout *from, const 
 static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
 
 /* The time of a step. Parts of chosen sizes use all digits of a dimension, so the slowest link counts. */
-static int64_t step_ns(const splitting *s, msc_verb verb, int64_t ranks, int64_t bytes) {
+static int64_t step_ns(const split_planner *s, msc_verb verb, int64_t ranks, int64_t bytes) {
   double alpha = 0, rate = 0;
   for (int i = 0; i < s->options->num_links; i++) {
     const msc_link *l = &s->options->link[i];
@@ -54,7 +55,7 @@ static int64_t step_ns(const splitting *s, msc_verb verb, int64_t ranks, int64_t
   return bytes ? msc_reshard_step_ns(s->options, alpha, rate, &t) : 0;
 }
 
-static void add_split_step(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
+static void add_split_step(split_planner *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   int64_t peers = 0, in = local_bytes(s, from), out = local_bytes(s, to), k = partial_terms(from) / partial_terms(to);
   int64_t bytes = verb == MSC_SHARD || verb == MSC_ALL_REDUCE ? msc_verb_received(verb, in, out, k)
                                                               : worst_received(s, from, to, &peers);
@@ -66,14 +67,14 @@ static void add_split_step(splitting *s, msc_verb verb, const msc_layout *from, 
   if (step->peak_bytes > s->plan->peak_bytes) s->plan->peak_bytes = step->peak_bytes;
 }
 
-static const msc_layout *finish_sums(const splitting *s, const msc_layout *l, bool keep_cuts) {
+const msc_layout *msc_reshard_finished(msc_context *ctx, const msc_mesh *mesh, const msc_layout *l, bool keep_cuts) {
   msc_layout raw = *l;
   raw.num_partial = 0;
   if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
-  return msc_layout_of(s->ctx, s->mesh, &raw);
+  return msc_layout_of(ctx, mesh, &raw);
 }
 
-static bool try_verb(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
+static bool try_verb(split_planner *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   if (msc_relayout_wrong(s->mesh, s->type, verb, from, to)) return false;
   add_split_step(s, verb, from, to);
   return true;
@@ -81,7 +82,7 @@ static bool try_verb(splitting *s, msc_verb verb, const msc_layout *from, const 
 
 /* The first verb that makes the whole change: a slice, else in the order of the rows of ir/verb.def. False: none
  * does. */
-static bool plan_one_step(splitting *s, const msc_layout *from, const msc_layout *to) {
+static bool plan_one_step(split_planner *s, const msc_layout *from, const msc_layout *to) {
   if (try_verb(s, MSC_SHARD, from, to)) return true;
   for (int v = 0; v < MSC_NUM_PLAN_VERBS; v++) {
     if (v == MSC_ALL_TO_ALL || (v == MSC_EXCHANGE && s->options->no_alltoall)) continue;
@@ -93,8 +94,9 @@ static bool plan_one_step(splitting *s, const msc_layout *from, const msc_layout
 bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh,
                             const msc_reshard_options *options, const msc_type *type, const msc_layout *from,
                             const msc_layout *to, msc_reshard_plan *out_plan) {
-  splitting s = {ctx, arena, mesh, options, msc_type_with_layout(ctx, type, NULL), out_plan};
-  const msc_layout *via[4] = {from, finish_sums(&s, from, true), finish_sums(&s, from, false), to};
+  split_planner s = {ctx, arena, mesh, options, msc_type_with_layout(ctx, type, NULL), out_plan};
+  const msc_layout *via[4] = {from, msc_reshard_finished(ctx, mesh, from, true),
+                              msc_reshard_finished(ctx, mesh, from, false), to};
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->lower_bound = -1;
   out_plan->peak_bytes = local_bytes(&s, from);

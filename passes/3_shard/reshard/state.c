@@ -1,5 +1,5 @@
-/* state.c: a state of the redistribution graph, which is a layout written as atoms, in; its key, the one state that
- * stands for all like it, and the bytes of its parts out. */
+/* state.c: a state of the redistribution graph (a layout written as atoms) in; its key, its canonical form and the
+ * bytes of its parts out. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
@@ -46,7 +46,7 @@ void msc_reshard_canonical(const reshard_problem *p, reshard_state *s) {
   s->partial = partial;
 }
 
-/* Largest part of a dimension: digits of one axis that are neighbours cut as one. */
+/* The size of the largest part of dimension d. Neighbouring digits of one axis are one cut. */
 static int64_t largest_part_in(const reshard_problem *p, const reshard_state *s, int d) {
   int64_t block = p->type->dim[d], run = 1;
   uint32_t axis = UINT32_MAX;
