@@ -69,6 +69,8 @@ const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dty
 int64_t msc_type_elems(const msc_type *t);
 int64_t msc_type_bytes(const msc_type *t); /* likewise */
 
+static inline int64_t msc_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t msc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 /* The greatest common divisor of two sizes; 0 counts as divided by every size. */
 static inline int64_t msc_gcd(int64_t a, int64_t b) {
   while (b) {

@@ -80,7 +80,6 @@ bool msc_sees_whole_images(const msc_conv *c) {
 
 /* ---- what a part needs of its neighbours ---- */
 
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 /* The distance between the first and the last element that a window sees. */
@@ -89,7 +88,7 @@ static int64_t reach(const msc_window *w) { return (w->kernel - 1) * w->dilation
 /* Windows [a, b) see x from a * stride - low; the own part of x is [a * stride, b * stride). */
 static void halo_of_x(const msc_window *w, int64_t *lo, int64_t *hi) {
   *lo = w->low;
-  *hi = most(0, reach(w) - w->low + 1 - w->stride);
+  *hi = msc_max(0, reach(w) - w->low + 1 - w->stride);
 }
 
 /* Elements [a * stride, b * stride) of x are seen by windows from a - lo to b + hi. */
@@ -102,9 +101,9 @@ bool msc_window_aligned(const msc_window *w, int64_t *out_least) {
   int64_t lo, hi;
   if (w->y < 1 || w->x != w->y * w->stride || w->low > reach(w)) return false;
   halo_of_x(w, &lo, &hi);
-  *out_least = most(1, (most(lo, hi) + w->stride - 1) / w->stride);
+  *out_least = msc_max(1, (msc_max(lo, hi) + w->stride - 1) / w->stride);
   halo_of_y(w, &lo, &hi); /* the gradient is cut alike */
-  *out_least = most(*out_least, most(lo, hi));
+  *out_least = msc_max(*out_least, msc_max(lo, hi));
   return *out_least <= w->y;
 }
 

@@ -13,22 +13,22 @@
 
 /* How good a set of cuts is, most important first. */
 typedef struct {
-  int64_t over;    /* bytes by which the worst stage exceeds its limit */
-  int64_t total;   /* step time, times chunks */
-  double squares;  /* sum of the squares of the stage times: of equal totals the more even is better */
+  int64_t over;   /* bytes by which the worst stage exceeds its limit */
+  int64_t total;  /* step time, times chunks */
+  double squares; /* sum of the squares of the stage times: of equal totals the more even is better */
 } worth;
 
 typedef struct {
   const msc_balance_options *o;
-  int num;                            /* virtual stages */
+  int num; /* virtual stages */
   int *place;
-  int64_t *time, *fixed, *kept;       /* by i: of layers 0 .. i - 1 together */
-  int64_t more;                       /* bytes added to every limit */
-  int caps_left;                      /* with several chunks caps are heuristic: only so many are tried */
+  int64_t *time, *fixed, *kept; /* by i: of layers 0 .. i - 1 together */
+  int64_t more;                 /* bytes added to every limit */
+  int caps_left;                /* with several chunks caps are heuristic: only so many are tried */
   /* of the dynamic program: least border time up to a layer; INT64_MAX: impossible */
   int64_t *cost, *next_cost;
-  int *from;                          /* by virtual stage and last layer: its first layer; -1: impossible */
-  int *window;                        /* candidates for the first layer, cheapest first */
+  int *from;   /* by virtual stage and last layer: its first layer; -1: impossible */
+  int *window; /* candidates for the first layer, cheapest first */
   int64_t *stage_time, *stage_fixed, *stage_kept;
   /* first layer of every virtual stage, and the end: the cuts being tried, and the best */
   int *cut, *best;
@@ -36,8 +36,6 @@ typedef struct {
 } balancer;
 
 enum { FEW_WAYS = 100000, MAX_SWEEPS = 30, MAX_CAPS = 200 };
-
-static int64_t larger_int64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static bool is_better_worth(worth a, worth b) {
   if (a.over != b.over) return a.over < b.over;
@@ -49,7 +47,7 @@ static int64_t stage_bytes(const balancer *b, int stage, int64_t fixed, int64_t 
 }
 
 static int64_t over_limit(const balancer *b, int stage, int64_t bytes) {
-  return b->o->limit ? larger_int64(0, bytes - b->o->limit[stage] - b->more) : 0;
+  return b->o->limit ? msc_max(0, bytes - b->o->limit[stage] - b->more) : 0;
 }
 
 static int64_t step_time(const balancer *b, int64_t borders, int64_t longest) {
@@ -67,12 +65,12 @@ static worth evaluate_cuts(balancer *b, const int *cut) {
     int i = b->place[k], first = cut[k], end = cut[k + 1];
     b->stage_time[i] += b->time[end] - b->time[first];
     b->stage_fixed[i] += b->fixed[end] - b->fixed[first];
-    b->stage_kept[i] = larger_int64(b->stage_kept[i], b->kept[end] - b->kept[first]);
+    b->stage_kept[i] = msc_max(b->stage_kept[i], b->kept[end] - b->kept[first]);
     if (k) borders += b->o->layer[first - 1].border;
   }
   for (int i = 0; i < b->o->stages; i++) {
-    longest = larger_int64(longest, b->stage_time[i]);
-    w.over = larger_int64(w.over, over_limit(b, i, stage_bytes(b, i, b->stage_fixed[i], b->stage_kept[i])));
+    longest = msc_max(longest, b->stage_time[i]);
+    w.over = msc_max(w.over, over_limit(b, i, stage_bytes(b, i, b->stage_fixed[i], b->stage_kept[i])));
     w.squares += (double)b->stage_time[i] * (double)b->stage_time[i];
   }
   w.total = step_time(b, borders, longest);
@@ -189,8 +187,7 @@ static bool try_all_shifts(balancer *b) {
   bool helped = false;
   for (int low = 1; low < b->num; low++)
     for (int high = low; high < b->num; high++)
-      for (size_t n = 0; n < sizeof by / sizeof *by; n++)
-        helped = try_shift(b, low, high, by[n]) || helped;
+      for (size_t n = 0; n < sizeof by / sizeof *by; n++) helped = try_shift(b, low, high, by[n]) || helped;
   return helped;
 }
 
@@ -214,7 +211,7 @@ static bool search_chunks(balancer *b, bool *out_is_least) {
   return !b->best_worth.over;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole problem ---- */
 
 static void allocate_balancer(balancer *b, msc_context *ctx, msc_arena *scratch) {
   const msc_balance_options *o = b->o;

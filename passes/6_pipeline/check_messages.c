@@ -22,16 +22,16 @@ typedef struct {
   const msc_op *op;
   size_t part;
   int64_t message;
-  int64_t done;      /* how often it has happened while lanes are run */
-} end;
+  int64_t done; /* how often it has happened while lanes are run */
+} message_end;
 
 typedef struct {
   msc_module *m;
   msc_arena *arena;
   size_t num_parts, num_ends;
   part *part;
-  end *end; /* sorted by message; a send comes before its receipt */
-} checking;
+  message_end *end; /* sorted by message; a send comes before its receipt */
+} message_checker;
 
 static const char *string_attr(const msc_func *f, const char *name) {
   const msc_attr_value *v = msc_func_attr(f, name);
@@ -70,14 +70,14 @@ static bool read_section(msc_func *f, part *p) {
 }
 
 static int compare_message_ends(const void *a, const void *b) {
-  const end *x = a, *y = b;
+  const message_end *x = a, *y = b;
   if (x->message != y->message) return x->message < y->message ? -1 : 1;
   return x->op->kind == y->op->kind ? 0 : x->op->kind == OP_stage_send ? -1 : 1;
 }
 
 /* Lists the sections and the ends of their messages. A function without `program` is on no stage and has no
  * messages. */
-static bool find_message_ends(checking *z) {
+static bool find_message_ends(message_checker *z) {
   size_t parts = 0, ends = 0;
   bool ok = true;
   for (msc_func *f = z->m->first; f; f = f->next) {
@@ -85,7 +85,7 @@ static bool find_message_ends(checking *z) {
     for (msc_op *op = f->body->first; op; op = op->next) ends += msc_is_message(op);
   }
   z->part = msc_new_array(z->arena, part, parts);
-  z->end = msc_new_array(z->arena, end, ends);
+  z->end = msc_new_array(z->arena, message_end, ends);
   const msc_op **message = msc_new_array(z->arena, const msc_op *, ends);
   for (msc_func *f = z->m->first; f; f = f->next) {
     if (!msc_func_attr(f, MSC_FACT(program))) continue;
@@ -95,7 +95,7 @@ static bool find_message_ends(checking *z) {
     for (msc_op *op = f->body->first; op; op = op->next) {
       if (!msc_is_message(op)) continue;
       p->message[p->num_messages++] = op;
-      z->end[z->num_ends++] = (end){op, z->num_parts, msc_op_int(op, "message"), 0};
+      z->end[z->num_ends++] = (message_end){op, z->num_parts, msc_op_int(op, "message"), 0};
     }
     z->num_parts++;
   }
@@ -116,7 +116,7 @@ static int64_t copy_attr_of(const msc_op *op) {
   return msc_op_attr(op, MSC_FACT(copy)) ? msc_op_int(op, MSC_FACT(copy)) : 0;
 }
 
-static bool check_message_pair(const checking *z, const end *send, const end *recv) {
+static bool check_message_pair(const message_checker *z, const message_end *send, const message_end *recv) {
   const part *from = &z->part[send->part], *to = &z->part[recv->part];
   const msc_type *a = send->op->in[0].value->type, *b = recv->op->out[0].type;
   int64_t m = send->message;
@@ -138,7 +138,7 @@ static bool check_message_pair(const checking *z, const end *send, const end *re
                          "is received more or less often than it is sent, once for each micro-batch or once in a step");
 }
 
-static bool check_message(const checking *z, const end *first, size_t num) {
+static bool check_message(const message_checker *z, const message_end *first, size_t num) {
   const char *what = num == 1 ? first->op->kind == OP_stage_send ? "is received by nobody" : "is sent by nobody" : NULL;
   if (what)
     return msc_op_error(first->op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(first->op->kind),
@@ -149,7 +149,7 @@ static bool check_message(const checking *z, const end *first, size_t num) {
   return check_message_pair(z, first, first + 1);
 }
 
-static bool check_messages(const checking *z) {
+static bool check_messages(const message_checker *z) {
   bool ok = true;
   for (size_t i = 0, next; i < z->num_ends; i = next) {
     for (next = i; next < z->num_ends && z->end[next].message == z->end[i].message; next++) continue;
@@ -158,14 +158,14 @@ static bool check_messages(const checking *z) {
   return ok;
 }
 
-/* ---- what every stage runs ---- */
+/* ---- lanes ---- */
 
 typedef struct {
-  const checking *z;
+  const message_checker *z;
   const char *program;
   const msc_attr_value *lanes; /* a list per stage */
   part ***part;                /* by stage and entry */
-} running;
+} lane_run;
 
 static bool is_lanes(const msc_attr_value *v) {
   bool ok = v->kind == MSC_ATTR_LIST;
@@ -177,7 +177,7 @@ static bool is_lanes(const msc_attr_value *v) {
   return ok;
 }
 
-static part *find_section_of_entry(const running *r, size_t stage, size_t entry) {
+static part *find_section_of_entry(const lane_run *r, size_t stage, size_t entry) {
   const msc_attr_value *e = &r->lanes->list.v[stage].list.v[entry * MSC_LANE_FIELDS];
   int64_t kind = e[MSC_LANE_SECTION].i;
   for (size_t i = 0; i < r->z->num_parts && kind >= 0 && kind < MSC_NUM_SECTIONS; i++) {
@@ -189,11 +189,11 @@ static part *find_section_of_entry(const running *r, size_t stage, size_t entry)
   return NULL;
 }
 
-static size_t num_lane_entries(const running *r, size_t stage) {
+static size_t num_lane_entries(const lane_run *r, size_t stage) {
   return r->lanes->list.v[stage].list.num / MSC_LANE_FIELDS;
 }
 
-static bool record_runs(const running *r, size_t stage) {
+static bool record_runs(const lane_run *r, size_t stage) {
   r->part[stage] = msc_new_array(r->z->arena, part *, num_lane_entries(r, stage) + 1);
   for (size_t i = 0; i < num_lane_entries(r, stage); i++) {
     part *p = r->part[stage][i] = find_section_of_entry(r, stage, i);
@@ -208,7 +208,7 @@ static bool record_runs(const running *r, size_t stage) {
 
 /* Checks that the section runs once for each of its micro-batches (or groups of copies); an update, and what is before
  * the first micro-batch, run once. */
-static bool check_section_runs(const checking *z, const part *p) {
+static bool check_section_runs(const message_checker *z, const part *p) {
   int64_t times = runs_once(p) ? 1 : p->micro / p->copies;
   bool *seen = msc_new_array(z->arena, bool, times + 1), ok = (int64_t)p->num_runs == times;
   for (size_t i = 0; ok && !runs_once(p) && i < p->num_runs; i++) {
@@ -223,7 +223,7 @@ static bool check_section_runs(const checking *z, const part *p) {
 }
 
 /* Messages arrive in the order in which they were sent, so both sides must run the micro-batches in the same order. */
-static bool check_message_order(const checking *z) {
+static bool check_message_order(const message_checker *z) {
   for (size_t i = 0; i + 1 < z->num_ends; i += 2) {
     const part *from = &z->part[z->end[i].part], *to = &z->part[z->end[i + 1].part];
     if (runs_once(from) || from->num_runs != to->num_runs ||
@@ -235,16 +235,16 @@ static bool check_message_order(const checking *z) {
   return true;
 }
 
-static end *find_message_end(const running *r, const msc_op *op) {
-  const end key = {.op = op, .message = msc_op_int(op, "message")};
+static message_end *find_message_end(const lane_run *r, const msc_op *op) {
+  const message_end key = {.op = op, .message = msc_op_int(op, "message")};
   return bsearch(&key, r->z->end, r->z->num_ends, sizeof key, compare_message_ends);
 }
 
 /* Runs the messages of a section from number `from` on; returns the number of the message that must wait, or of all
  * messages. */
-static size_t run_section_messages(const running *r, const part *p, size_t from) {
+static size_t run_section_messages(const lane_run *r, const part *p, size_t from) {
   for (; from < p->num_messages; from++) {
-    end *e = find_message_end(r, p->message[from]);
+    message_end *e = find_message_end(r, p->message[from]);
     if (e->op->kind == OP_stage_recv && e->done == e[-1].done) break;
     e->done++;
   }
@@ -253,7 +253,7 @@ static size_t run_section_messages(const running *r, const part *p, size_t from)
 
 /* Runs the lanes without data: stages take turns, each goes on until it would wait. Whether all come to the end does
  * not depend on the order of turns. */
-static bool check_progress(const running *r) {
+static bool check_progress(const lane_run *r) {
   size_t stages = r->lanes->list.num, *at = msc_new_array(r->z->arena, size_t, stages + 1),
          *message = msc_new_array(r->z->arena, size_t, stages + 1);
   for (bool any = true; any;) {
@@ -277,8 +277,8 @@ static bool check_progress(const running *r) {
   return true;
 }
 
-static bool check_program(const checking *z, const char *program, const msc_attr_value *lanes) {
-  running r = {z, program, lanes, NULL};
+static bool check_program(const message_checker *z, const char *program, const msc_attr_value *lanes) {
+  lane_run r = {z, program, lanes, NULL};
   bool ok = is_lanes(lanes);
   if (!ok)
     return msc_error(z->m->ctx, MSC_E_PLAN, NULL,
@@ -290,7 +290,7 @@ static bool check_program(const checking *z, const char *program, const msc_attr
   return ok && check_progress(&r);
 }
 
-static bool check_all_lanes(const checking *z) {
+static bool check_all_lanes(const message_checker *z) {
   static const char *const programs[] = {"train", "forward"};
   const msc_attr_value *lanes = msc_find_attr(z->m->attrs, z->m->num_attrs, MSC_FACT(msc_lanes));
   if (!lanes) return true;
@@ -302,7 +302,7 @@ static bool check_all_lanes(const checking *z) {
   return check_message_order(z);
 }
 
-/* ---- what is carried ---- */
+/* ---- carried values ---- */
 
 typedef struct {
   const part *part;
@@ -326,7 +326,7 @@ static int compare_carried(const void *a, const void *b) {
   return c ? c : (int)y->set - (int)x->set;
 }
 
-static size_t find_carried(const checking *z, carried *out) {
+static size_t find_carried(const message_checker *z, carried *out) {
   size_t num = 0;
   for (size_t i = 0; i < z->num_parts; i++) {
     const msc_func *f = z->part[i].f;
@@ -345,7 +345,7 @@ static bool is_same_carried(const carried *a, const carried *b) {
   return a->part->stage == b->part->stage && !strcmp(a->part->program, b->part->program) && !strcmp(a->name, b->name);
 }
 
-static bool check_carried_value(const checking *z, const carried *first, size_t num) {
+static bool check_carried_value(const message_checker *z, const carried *first, size_t num) {
   msc_context *ctx = z->m->ctx;
   const msc_func *f = first->part->f;
   bool carries = msc_arg_role(f, first->arg->index) == MSC_ROLE_CARRIED;
@@ -362,7 +362,7 @@ static bool check_carried_value(const checking *z, const carried *first, size_t 
   return true;
 }
 
-static bool check_carried(const checking *z) {
+static bool check_carried(const message_checker *z) {
   size_t num = find_carried(z, NULL);
   carried *c = msc_new_array(z->arena, carried, num + 1);
   bool ok = true;
@@ -376,7 +376,7 @@ static bool check_carried(const checking *z) {
 }
 
 bool msc_check_messages(msc_module *m) {
-  checking z = {.m = m, .arena = msc_arena_new(m->ctx)};
+  message_checker z = {.m = m, .arena = msc_arena_new(m->ctx)};
   bool ok = find_message_ends(&z) && check_messages(&z);
   ok = ok && check_carried(&z) && check_all_lanes(&z);
   msc_arena_free(z.arena);

@@ -19,24 +19,24 @@ typedef struct {
   const int64_t *message; /* by message: the number of the message of copy 1; those of the other copies follow */
   size_t num_args, num_ops, num_results; /* of copy 0 */
   msc_op **op;
-  bool *varies;       /* by value id: differs between copies */
-  msc_value **value;  /* by value id: the value that stands for it in the copy being made */
-  msc_value **kept;   /* by argument: its new value after the last copy made; NULL: it gets no new value */
-  int64_t *ties;      /* by result: argument or -1 */
-  size_t num_given;   /* results of the new return */
-  msc_value **given;
-  int64_t *given_tie;
-  msc_attr_value *given_name;
-} copying;
+  bool *varies;           /* by value id: differs between copies */
+  msc_value **value;      /* by value id: the value that stands for it in the copy being made */
+  msc_value **kept;       /* by argument: its new value after the last copy made; NULL: it gets no new value */
+  int64_t *ties;          /* by result: argument or -1 */
+  size_t num_new_results; /* results of the new return, their ties and names */
+  msc_value **new_result;
+  int64_t *new_tie;
+  msc_attr_value *new_name;
+} section_copier;
 
 /* ---- what differs between copies ---- */
 
-static bool is_argument_of_copy(const copying *z, size_t arg) {
+static bool is_argument_of_copy(const section_copier *z, size_t arg) {
   msc_role role = msc_arg_role(z->f, arg);
   return role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO || role == MSC_ROLE_CARRIED;
 }
 
-static void mark_varying_values(copying *z) {
+static void mark_varying_values(section_copier *z) {
   for (size_t i = 0; i < z->num_args; i++) z->varies[z->f->body->args[i]->id] = is_argument_of_copy(z, i) || z->kept[i];
   for (size_t k = 0; k < z->num_ops; k++) {
     const msc_op *op = z->op[k];
@@ -46,7 +46,7 @@ static void mark_varying_values(copying *z) {
   }
 }
 
-static bool depends_on_copy(const copying *z, const msc_op *op) {
+static bool depends_on_copy(const section_copier *z, const msc_op *op) {
   bool varies = op->kind == OP_stage_recv;
   for (size_t i = 0; i < op->num_in; i++) varies |= z->varies[op->in[i].value->id];
   return varies;
@@ -55,16 +55,16 @@ static bool depends_on_copy(const copying *z, const msc_op *op) {
 /* ---- the first micro-batch ---- */
 
 /* True if op compares the number of the micro-batch with that of the first. For copies after copy 0 it never is. */
-static bool tests_first_micro_batch(const copying *z, const msc_op *op) {
+static bool tests_first_micro_batch(const section_copier *z, const msc_op *op) {
   const msc_value *v = op->kind == OP_compare ? op->in[0].value : NULL;
   return v && !v->def && msc_arg_role(z->f, v->index) == MSC_ROLE_MICRO;
 }
 
-static bool selects_by_first_micro_batch(const copying *z, const msc_op *op) {
+static bool selects_by_first_micro_batch(const section_copier *z, const msc_op *op) {
   return op->kind == OP_select && op->in[0].value->def && tests_first_micro_batch(z, op->in[0].value->def);
 }
 
-static bool needs_number(const copying *z, const msc_value *micro) {
+static bool needs_number(const section_copier *z, const msc_value *micro) {
   for (const msc_use *u = micro->uses; u; u = u->next)
     if (!tests_first_micro_batch(z, u->user)) return true;
   return false;
@@ -72,7 +72,7 @@ static bool needs_number(const copying *z, const msc_value *micro) {
 
 /* ---- arguments of a copy ---- */
 
-static msc_value *add_argument_of_copy(copying *z, size_t i, int64_t copy) {
+static msc_value *add_argument_of_copy(section_copier *z, size_t i, int64_t copy) {
   const msc_value *old = z->f->body->args[i];
   bool carried = msc_arg_role(z->f, i) == MSC_ROLE_CARRIED;
   const char *name = msc_arg_attr(z->f, i, MSC_FACT(msc_name))->s;
@@ -90,13 +90,13 @@ static msc_value *set_value_type(msc_value *v, const msc_type *t) {
   return v;
 }
 
-static msc_value *micro_number_of_copy(copying *z, msc_value *micro, int64_t copy) {
+static msc_value *micro_number_of_copy(section_copier *z, msc_value *micro, int64_t copy) {
   msc_builder b = {.func = z->f, .block = z->f->body, .loc = z->f->loc, .name = micro->name};
   msc_value *c = set_value_type(msc_build_scalar(&b, micro->type->dtype, (double)copy), micro->type);
   return set_value_type(plus(&b, micro, c), micro->type);
 }
 
-static bool map_arguments(copying *z, int64_t copy) {
+static bool map_arguments(section_copier *z, int64_t copy) {
   for (size_t i = 0; i < z->num_args; i++) {
     msc_value *old = z->f->body->args[i], *v = old;
     if (z->kept[i]) v = z->kept[i];
@@ -111,7 +111,7 @@ static bool map_arguments(copying *z, int64_t copy) {
 
 /* ---- ops ---- */
 
-static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
+static void copy_op_for(section_copier *z, const msc_op *op, int64_t copy) {
   if (tests_first_micro_batch(z, op)) return;
   if (selects_by_first_micro_batch(z, op)) {
     z->value[op->out[0].id] = z->value[op->in[2].value->id];
@@ -130,14 +130,15 @@ static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
 
 /* ---- results ---- */
 
-static void add_copy_result(copying *z, msc_value *v, int64_t tie, const char *name) {
-  z->given[z->num_given] = v;
-  z->given_tie[z->num_given] = tie;
-  z->given_name[z->num_given++] = msc_str(z->pass->ctx, name);
+static void add_copy_result(section_copier *z, msc_value *v, int64_t tie, const char *name) {
+  z->new_result[z->num_new_results] = v;
+  z->new_tie[z->num_new_results] = tie;
+  z->new_name[z->num_new_results++] = msc_str(z->pass->ctx, name);
 }
 
 /* Adds the results of a copy: carried values of every copy, other values of the last copy only. */
-static void add_results_of_copy(copying *z, msc_value *const *result, const msc_attr_value *names, int64_t copy) {
+static void add_results_of_copy(section_copier *z, msc_value *const *result, const msc_attr_value *names,
+                                int64_t copy) {
   for (size_t r = 0; r < z->num_results; r++) {
     int64_t tie = z->ties[r];
     msc_value *made = z->value[result[r]->id];
@@ -149,17 +150,17 @@ static void add_results_of_copy(copying *z, msc_value *const *result, const msc_
   }
 }
 
-static void write_results(copying *z) {
+static void write_results(section_copier *z) {
   msc_context *ctx = z->pass->ctx;
-  msc_append_return(z->f, z->num_given, z->given, z->f->loc);
-  msc_func_put(z->f, msc_fact_ties(ctx, z->num_given, z->given_tie));
-  msc_func_put(z->f, msc_fact_results(ctx, z->num_given, z->given_name));
+  msc_append_return(z->f, z->num_new_results, z->new_result, z->f->loc);
+  msc_func_put(z->f, msc_fact_ties(ctx, z->num_new_results, z->new_tie));
+  msc_func_put(z->f, msc_fact_results(ctx, z->num_new_results, z->new_name));
 }
 
 /* ---- one section ---- */
 
 /* Moves all ops of a kind, in their order, in front of `where`. */
-static void move_ops_before(copying *z, msc_op_kind kind, msc_op *where) {
+static void move_ops_before(section_copier *z, msc_op_kind kind, msc_op *where) {
   size_t num = 0;
   msc_op **found = msc_new_array(z->pass->scratch, msc_op *, z->num_ops * (size_t)z->n + 1);
   for (msc_op *op = z->f->body->first; op; op = op->next)
@@ -170,22 +171,22 @@ static void move_ops_before(copying *z, msc_op_kind kind, msc_op *where) {
   }
 }
 
-static void move_messages(copying *z) {
+static void move_messages(section_copier *z) {
   msc_op *first = z->f->body->first;
   while (first->kind == OP_stage_recv) first = first->next;
   move_ops_before(z, OP_stage_recv, first);
   move_ops_before(z, OP_stage_send, z->f->body->last);
 }
 
-static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
+static section_copier start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
   msc_numbering num = msc_number(f->body);
   msc_arena *a = pass->scratch;
-  copying z = {.pass = pass,
-               .f = f,
-               .n = n,
-               .message = message,
-               .num_args = f->body->num_args,
-               .num_results = f->body->last->num_in};
+  section_copier z = {.pass = pass,
+                      .f = f,
+                      .n = n,
+                      .message = message,
+                      .num_args = f->body->num_args,
+                      .num_results = f->body->last->num_in};
   const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
   size_t room = z.num_results * (size_t)n + 1;
   z.op = msc_new_array(a, msc_op *, num.num_ops);
@@ -193,9 +194,9 @@ static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const i
   z.value = msc_new_array(a, msc_value *, num.num_values);
   z.kept = msc_new_array(a, msc_value *, z.num_args + 1);
   z.ties = msc_new_array(a, int64_t, z.num_results + 1);
-  z.given = msc_new_array(a, msc_value *, room);
-  z.given_tie = msc_new_array(a, int64_t, room);
-  z.given_name = msc_new_array(a, msc_attr_value, room);
+  z.new_result = msc_new_array(a, msc_value *, room);
+  z.new_tie = msc_new_array(a, int64_t, room);
+  z.new_name = msc_new_array(a, msc_attr_value, room);
   for (msc_op *op = f->body->first; op->next; op = op->next) z.op[z.num_ops++] = op;
   for (size_t i = 0; i < z.num_args; i++) z.value[f->body->args[i]->id] = f->body->args[i];
   for (size_t k = 0; k < z.num_ops; k++)
@@ -208,7 +209,7 @@ static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const i
 }
 
 static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
-  copying z = start_copying(pass, f, n, message);
+  section_copier z = start_copying(pass, f, n, message);
   const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));
   msc_op *ret = f->body->last;
   msc_value **result = msc_new_array(pass->scratch, msc_value *, z.num_results + 1);

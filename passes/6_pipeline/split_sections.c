@@ -78,16 +78,16 @@ typedef struct {
   section **sections;     /* [virtual stage or stage][kind] */
   carrier *carriers;
   int64_t next_message, next_carried;
-} splitting;
+} section_splitter;
 
 /* ---- where an op runs ---- */
 
-static msc_section_kind section_kind_of(const splitting *s, msc_section_kind k) {
+static msc_section_kind section_kind_of(const section_splitter *s, msc_section_kind k) {
   if (s->shape.joined) return MSC_SECTION_F;
   return k == MSC_SECTION_W && !s->shape.splits_backward ? MSC_SECTION_B : k;
 }
 
-static place section_place_of(const splitting *s, const msc_op *op) {
+static place section_place_of(const section_splitter *s, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(stage));
   place p = {.stage = v ? s->shape.place[v->i] : 0, .chunk = v ? msc_chunk_of(&s->shape, (int)v->i) : 0};
   /* a sum is complete in U */
@@ -98,12 +98,12 @@ static place section_place_of(const splitting *s, const msc_op *op) {
 
 static bool is_same_section(place a, place b) { return a.kind == b.kind && a.stage == b.stage && a.chunk == b.chunk; }
 
-static bool is_remade(const splitting *s, const msc_op *op) { return s->remade[op->id]; }
+static bool is_remade(const section_splitter *s, const msc_op *op) { return s->remade[op->id]; }
 
 /* ---- what depends on what ---- */
 
 /* Marks the ops that depend on sums over micro-batches or on updates: they run once per step. */
-static void mark_per_step_ops(splitting *s) {
+static void mark_per_step_ops(section_splitter *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
     bool step = msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR);
     for (size_t i = 0; i < op->num_in; i++) {
@@ -117,7 +117,7 @@ static void mark_per_step_ops(splitting *s) {
 
 /* True if op makes a number from arguments only, as those that distinguish random draws. Its operands were visited
  * before it. */
-static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
+static bool is_scalar_of_arguments(const section_splitter *s, const msc_op *op) {
   if (op->num_out != 1 || op->out[0].type->rank) return false;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -127,7 +127,7 @@ static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
 }
 
 /* Marks the ops that cost nothing or do not depend on the micro-batch: each section computes them itself. */
-static void mark_remade_ops(splitting *s) {
+static void mark_remade_ops(section_splitter *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
     bool view = msc_is_constant_op(op) || op->kind == OP_iota || msc_form_of(op) == MSC_FORM_RESHAPE, varies = false;
     for (size_t i = 0; i < op->num_in; i++) varies |= s->per_micro[op->in[i].value->id];
@@ -143,7 +143,7 @@ static bool in_other_stage(const msc_op *a, const msc_op *b) {
 
 /* Sets the kinds of the ops: F for the forward; in the backward W for ops on which the gradient of only one
  * parameter depends, else B. */
-static void mark_section_kinds(splitting *s) {
+static void mark_section_kinds(section_splitter *s) {
   enum { NONE = -1, MANY = -2 };
   const bool *forward = msc_forward_ops(s->pass->scratch, s->f);
   int64_t *reach = msc_new_array(s->pass->scratch, int64_t, s->f->body->last->id + 1);
@@ -163,7 +163,7 @@ static void mark_section_kinds(splitting *s) {
 
 /* ---- the new functions ---- */
 
-static section *find_or_make_section(splitting *s, place at) {
+static section *find_or_make_section(section_splitter *s, place at) {
   int row = at.kind == MSC_SECTION_U ? at.stage : at.chunk * s->shape.stages + at.stage;
   section **slot = &s->sections[row * MSC_NUM_SECTIONS + (int)at.kind];
   if (*slot) return *slot;
@@ -188,14 +188,15 @@ static section *find_or_make_section(splitting *s, place at) {
   return *slot = n;
 }
 
-static msc_value *add_section_argument(splitting *s, section *n, const msc_type *t, const char *name, msc_role role) {
+static msc_value *add_section_argument(section_splitter *s, section *n, const msc_type *t, const char *name,
+                                       msc_role role) {
   msc_value *v = msc_add_arg(n->f->body, t, name);
   msc_arg_put(n->f, v->index, msc_fact_msc_name(s->pass->ctx, name));
   msc_arg_put(n->f, v->index, msc_fact_msc_role(s->pass->ctx, msc_role_name(role)));
   return v;
 }
 
-static msc_value *function_argument_in(splitting *s, section *n, uint32_t i) {
+static msc_value *function_argument_in(section_splitter *s, section *n, uint32_t i) {
   if (n->arg[i]) return n->arg[i];
   const msc_value *old = s->f->body->args[i];
   msc_value *v = msc_add_arg(n->f->body, old->type, old->name);
@@ -204,7 +205,7 @@ static msc_value *function_argument_in(splitting *s, section *n, uint32_t i) {
   return n->arg[i] = v;
 }
 
-static void add_section_result(splitting *s, section *n, msc_value *v, uint32_t arg, const char *name) {
+static void add_section_result(section_splitter *s, section *n, msc_value *v, uint32_t arg, const char *name) {
   tied *t = msc_new(s->pass->scratch, tied);
   *t = (tied){v, arg, name, NULL};
   *n->end = t;
@@ -212,13 +213,13 @@ static void add_section_result(splitting *s, section *n, msc_value *v, uint32_t 
   n->num_results++;
 }
 
-static void record_local(splitting *s, const msc_value *old, const section *n, msc_value *v) {
+static void record_local(section_splitter *s, const msc_value *old, const section *n, msc_value *v) {
   local *l = msc_new(s->pass->scratch, local);
   *l = (local){n, v, s->locals[old->id]};
   s->locals[old->id] = l;
 }
 
-static msc_value *find_local(const splitting *s, const msc_value *old, const section *n) {
+static msc_value *find_local(const section_splitter *s, const msc_value *old, const section *n) {
   for (const local *l = s->locals[old->id]; l; l = l->next)
     if (l->in == n) return l->value;
   return NULL;
@@ -226,9 +227,9 @@ static msc_value *find_local(const splitting *s, const msc_value *old, const sec
 
 /* ---- values of other sections ---- */
 
-static msc_value *value_in_section(splitting *s, section *n, msc_value *old);
+static msc_value *value_in_section(section_splitter *s, section *n, msc_value *old);
 
-static msc_op *copy_op_into(splitting *s, section *n, const msc_op *op) {
+static msc_op *copy_op_into(section_splitter *s, section *n, const msc_op *op) {
   msc_value **in = msc_new_array(s->pass->scratch, msc_value *, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) in[i] = value_in_section(s, n, op->in[i].value);
   msc_op *copy = msc_op_copy(n->f, op, in);
@@ -243,7 +244,7 @@ static msc_slot_class slot_class_between(msc_section_kind from, msc_section_kind
   return to == MSC_SECTION_W ? MSC_SLOT_FW : MSC_SLOT_FB;
 }
 
-static msc_value *add_carried_argument(splitting *s, section *n, carried_value *c) {
+static msc_value *add_carried_argument(section_splitter *s, section *n, carried_value *c) {
   msc_value *v = add_section_argument(s, n, c->made->type, c->name, MSC_ROLE_CARRIED);
   carrier *r = msc_new(s->pass->scratch, carrier);
   *r = (carrier){n->f, v->index, c, s->carriers};
@@ -252,7 +253,7 @@ static msc_value *add_carried_argument(splitting *s, section *n, carried_value *
 }
 
 /* Makes the value an argument of both sections; `from` sets it. */
-static msc_value *carry_between_sections(splitting *s, section *from, section *to, msc_value *old) {
+static msc_value *carry_between_sections(section_splitter *s, section *from, section *to, msc_value *old) {
   msc_value *made = value_in_section(s, from, old);
   carried_value *c = from->carried;
   while (c && c->made != made) c = c->next;
@@ -269,14 +270,14 @@ static msc_value *carry_between_sections(splitting *s, section *from, section *t
 }
 
 /* Writes the slot classes, once all readers of carried values are known. */
-static void write_classes(const splitting *s) {
+static void write_classes(const section_splitter *s) {
   for (const carrier *r = s->carriers; r; r = r->next)
     msc_arg_put(r->f, r->arg, msc_fact_msc_class(s->pass->ctx, msc_slot_names[r->of->class]));
 }
 
 /* Sends a value from a section of one stage to a section of another: forward sends to forward, backward to backward;
  * other sections of that stage get it carried from there. */
-static msc_value *receive_from_stage(splitting *s, section *from, section *to, msc_value *old) {
+static msc_value *receive_from_stage(section_splitter *s, section *from, section *to, msc_value *old) {
   msc_value *made = value_in_section(s, from, old);
   msc_attr attrs[3] = {msc_named(s->pass->ctx, "message", msc_int(s->next_message++)), msc_fact_stage(to->at.stage)};
   msc_builder sending = {.func = from->f,
@@ -293,7 +294,7 @@ static msc_value *receive_from_stage(splitting *s, section *from, section *to, m
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *bring_into_section(splitting *s, section *n, msc_value *old) {
+static msc_value *bring_into_section(section_splitter *s, section *n, msc_value *old) {
   place made = section_place_of(s, old->def), here = n->at;
   if (made.stage != here.stage || made.chunk != (here.kind == MSC_SECTION_U ? 0 : here.chunk)) {
     place enters = here;
@@ -306,7 +307,7 @@ static msc_value *bring_into_section(splitting *s, section *n, msc_value *old) {
 }
 
 /* The sum over micro-batches as an argument of section n, divided by their number if it is a mean. */
-static msc_value *use_sum(splitting *s, section *n, const msc_op *op) {
+static msc_value *use_sum(section_splitter *s, section *n, const msc_op *op) {
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
   msc_value *v = add_section_argument(s, n, op->out[0].type, name, MSC_ROLE_SUM);
   if (!msc_op_bool(op, "mean") || s->count == 1) return v;
@@ -320,7 +321,7 @@ static msc_value *use_sum(splitting *s, section *n, const msc_op *op) {
   return mean;
 }
 
-static msc_value *value_in_section(splitting *s, section *n, msc_value *old) {
+static msc_value *value_in_section(section_splitter *s, section *n, msc_value *old) {
   msc_value *v = find_local(s, old, n);
   if (v) return v;
   if (!old->def) return function_argument_in(s, n, old->index);
@@ -333,18 +334,18 @@ static msc_value *value_in_section(splitting *s, section *n, msc_value *old) {
 
 /* ---- sums ---- */
 
-static msc_value *micro_argument_in(splitting *s, section *n) {
+static msc_value *micro_argument_in(section_splitter *s, section *n) {
   for (uint32_t i = 0; i < s->f->body->num_args; i++)
     if (msc_arg_role(s->f, i) == MSC_ROLE_MICRO) return function_argument_in(s, n, i);
   return NULL;
 }
 
-static msc_value *set_layout_of(splitting *s, msc_value *v, const msc_layout *l) {
+static msc_value *set_layout_of(section_splitter *s, msc_value *v, const msc_layout *l) {
   if (v) v->type = msc_type_with_layout(s->pass->ctx, v->type, l);
   return v;
 }
 
-static msc_value *build_first_test(splitting *s, section *n, msc_builder *b, bool has_layout) {
+static msc_value *build_first_test(section_splitter *s, section *n, msc_builder *b, bool has_layout) {
   if (n->is_first) return n->is_first;
   const msc_layout *whole = has_layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL;
   msc_value *number = micro_argument_in(s, n),
@@ -355,7 +356,7 @@ static msc_value *build_first_test(splitting *s, section *n, msc_builder *b, boo
 /* The operand of an accumulate, in the section that adds it to its sum: the section that makes it, or, if the sum
  * belongs to another stage, the last section of that stage in the micro-batch, which never waits for a message that
  * is not there. */
-static msc_value *find_summand(splitting *s, const msc_op *op, section **out_section) {
+static msc_value *find_summand(section_splitter *s, const msc_op *op, section **out_section) {
   place made = section_place_of(s, op->in[0].value->def), sum = section_place_of(s, op);
   *out_section = find_or_make_section(s, made);
   if (made.stage == sum.stage) return value_in_section(s, *out_section, op->in[0].value);
@@ -365,7 +366,7 @@ static msc_value *find_summand(splitting *s, const msc_op *op, section **out_sec
 }
 
 /* Adds a value to its sum: the first micro-batch sets the sum, the others add to it. */
-static bool add_to_sum(splitting *s, const msc_op *op) {
+static bool add_to_sum(section_splitter *s, const msc_op *op) {
   section *n;
   const msc_type *t = op->out[0].type;
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
@@ -385,7 +386,7 @@ static bool add_to_sum(splitting *s, const msc_op *op) {
 /* ---- results ---- */
 
 /* Makes the new value of an argument a result of every U section whose stage uses the argument. */
-static bool add_new_argument_value(splitting *s, msc_value *v, uint32_t arg, const char *name) {
+static bool add_new_argument_value(section_splitter *s, msc_value *v, uint32_t arg, const char *name) {
   if (v->def && !is_remade(s, v->def) && !s->per_step[v->def->id]) { /* a new value in every micro-batch */
     section *n = find_or_make_section(s, section_place_of(s, v->def));
     msc_value *made = value_in_section(s, n, v);
@@ -406,12 +407,12 @@ static bool add_new_argument_value(splitting *s, msc_value *v, uint32_t arg, con
 }
 
 /* The section that has what a result is a view of. */
-static place place_of_result(const splitting *s, const msc_value *v) {
+static place place_of_result(const section_splitter *s, const msc_value *v) {
   while (v->def && is_remade(s, v->def) && v->def->num_in) v = v->def->in[0].value;
   return v->def && !is_remade(s, v->def) ? section_place_of(s, v->def) : (place){0};
 }
 
-static bool add_results_of_function(splitting *s) {
+static bool add_results_of_function(section_splitter *s) {
   const msc_op *ret = s->f->body->last;
   const msc_attr_value *ties = msc_func_attr(s->f, MSC_FACT(ties)), *names = msc_func_attr(s->f, MSC_FACT(results)),
                        *loss = msc_func_attr(s->f, MSC_FACT(loss));
@@ -439,7 +440,7 @@ static bool add_results_of_function(splitting *s) {
 
 /* Gives arguments that no section reads to the first section: a parameter is still kept and saved, and an input may
  * be given. */
-static void keep_unread_arguments(splitting *s, int rows) {
+static void keep_unread_arguments(section_splitter *s, int rows) {
   for (uint32_t i = 0; i < s->f->body->num_args; i++) {
     msc_role role = msc_arg_role(s->f, i);
     bool has = role == MSC_ROLE_MICRO || (role > MSC_ROLE_MASK && strcmp(s->program, "train") != 0);
@@ -448,7 +449,7 @@ static void keep_unread_arguments(splitting *s, int rows) {
   }
 }
 
-static void write_section_results(splitting *s, section *n) {
+static void write_section_results(section_splitter *s, section *n) {
   msc_context *ctx = s->pass->ctx;
   msc_arena *a = s->pass->scratch;
   msc_value **result = msc_new_array(a, msc_value *, n->num_results + 1);
@@ -470,12 +471,12 @@ static void write_section_results(splitting *s, section *n) {
 
 static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int64_t count, int64_t *message) {
   msc_numbering n = msc_number(f->body);
-  splitting s = {.pass = pass,
-                 .f = f,
-                 .program = program,
-                 .shape = msc_pipeline_shape_of(pass->config, pass->scratch),
-                 .count = count,
-                 .next_message = *message};
+  section_splitter s = {.pass = pass,
+                        .f = f,
+                        .program = program,
+                        .shape = msc_pipeline_shape_of(pass->config, pass->scratch),
+                        .count = count,
+                        .next_message = *message};
   size_t rows = (size_t)(s.shape.stages * s.shape.chunks);
   s.loss = msc_sum_of_loss(f);
   s.per_micro = msc_micro_values(pass->scratch, f);

@@ -1,10 +1,10 @@
-/* cached: a table of which a device holds only some rows (msc.cache_rows) -> an argument of so many rows, as is its
- * state, and an op `admit` in front of whoever uses them, which brings the rows of the step there and says where they
- * are.  Look-ups and lazy updates then work on the rows of the cache; the table itself and its state live in host
- * memory or on disk.
+/* cached: a table of which a device holds only some rows (msc.cache_rows), and its state -> arguments of so many rows,
+ * the cache, and an op `admit` in front of their first user, which brings the rows that the step names into the cache
+ * and returns their places there.  Look-ups and lazy updates then work on rows of the cache; the table itself and its
+ * state live in host memory or on disk.
  *
- * All rows of a function are brought at once: those that it updates, of which it is told in order, and those that it
- * looks up.  What computes their numbers moves in front of the first look-up. */
+ * One `admit` brings all rows of a function: those that it updates, whose numbers are sorted, and those that it looks
+ * up.  The ops that compute these numbers move in front of the first look-up. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -19,8 +19,8 @@ typedef struct {
   msc_func *f;
   msc_value *table;
   const char *name;
-  int64_t rows, cached;      /* of this rank's part; of the cache */
-  msc_op *first, *update;    /* the first user; the lazy update, NULL: none */
+  int64_t rows, cached;   /* of this rank's part; of the cache */
+  msc_op *first, *update; /* the first user; the lazy update, NULL: none */
   size_t num_lookups;
   msc_op **lookup;
 } caching;
@@ -31,9 +31,7 @@ static bool refuse(const caching *z, const msc_op *op, const char *why) {
 
 /* ---- who uses the table ---- */
 
-static bool is_lazy_update(const msc_op *op) {
-  return msc_info(op)->flags & MSC_UPDATE && msc_info(op)->facts.indexed;
-}
+static bool is_lazy_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE && msc_info(op)->facts.indexed; }
 
 static bool note_user(caching *z, const msc_use *u) {
   msc_op *op = u->user;
@@ -50,7 +48,8 @@ static bool note_user(caching *z, const msc_use *u) {
     return refuse(z, op,
                   msc_arena_printf(z->pass->scratch,
                                    "%s reads the table too; it may only be looked up, along its first dimension, and "
-                                   "updated lazily", msc_kind_name(op->kind)));
+                                   "updated lazily",
+                                   msc_kind_name(op->kind)));
   }
   if (!z->first || op->id < z->first->id) z->first = op;
   return true;
@@ -109,8 +108,8 @@ static bool rewrite_update(const caching *z, msc_value *slots) {
   return true;
 }
 
-/* A row of another rank has the number of rows of the cache: it is all zeros, or if look-ups know their ranks an
- * error. */
+/* Lets a look-up read rows of the cache.  A row of another rank has a number behind the last row: the look-up gives
+ * zeros for it, or, if it must have rows of this rank only, an error. */
 static void rewrite_lookup(const caching *z, msc_op *op, msc_value *slots) {
   bool aligned = msc_op_bool(op, MSC_FACT(aligned));
   msc_op_unset(op, MSC_FACT(start));

@@ -11,9 +11,8 @@
  *
  *   y = x [n, c k l] * w^T          x = y [n, o] * w          dw = y^T * x
  *
- * Later passes treat the products like all
- * others (library.c).  Convolutions that a GPU's library computes are marked and stay, and on a CPU those whose windows
- * the runtime brings together part by part (ir/abi/windows.h). */
+ * Later passes treat the products like all others (library.c).  Convolutions that a GPU's library computes are marked
+ * and stay, and so are those on a CPU whose windows the runtime unfolds part by part (ir/abi/windows.h). */
 #include "ir/conv.h"
 #include "ir/formula.h"
 #include "passes/7_lower/choose.h"
@@ -30,9 +29,7 @@ typedef struct {
 } unfolding;
 
 /* Builds a transpose [a,b,c] -> [b,a,c]. */
-static msc_value *build_swap(unfolding *u, msc_value *x) {
-  return transpose(&u->b, x, (int64_t[]){1, 0, 2});
-}
+static msc_value *build_swap(unfolding *u, msc_value *x) { return transpose(&u->b, x, (int64_t[]){1, 0, 2}); }
 
 static bool has_single_element_windows(const msc_conv *c) {
   for (int i = 0; i < 2; i++)
@@ -71,8 +68,8 @@ static msc_value *build_rows_product(unfolding *u) {
   const int64_t x[2] = {u->c.n, u->taps}, y[2] = {u->c.n, u->c.o};
   msc_value *images = reshape(&u->b, in[0], 2, of_x ? y : x),
             *other = gradient ? reshape(&u->b, in[1], 2, y) : flatten_weights(u);
-  msc_value *made = gradient ? matrix_product(&u->b, other, true, images, false)
-                             : matrix_product(&u->b, images, false, other, !of_x);
+  msc_value *made =
+      gradient ? matrix_product(&u->b, other, true, images, false) : matrix_product(&u->b, images, false, other, !of_x);
   return reshape(&u->b, made, 4, u->op->out[0].type->dim);
 }
 
@@ -80,7 +77,7 @@ static msc_value *build_conv2d(unfolding *u) {
   msc_value *x = u->op->in[0].value,
             *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
   msc_value *y = matrix_product(&u->b, flatten_weights(u), false,
-                                      reshape(&u->b, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
+                                reshape(&u->b, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
   return reshape(&u->b, y, 4, u->op->out[0].type->dim);
 }
 
@@ -115,12 +112,11 @@ static msc_value *build_conv2d_transpose(unfolding *u) {
   const msc_window *w = u->c.dim;
   int64_t padding[4];
   if (!has_single_element_windows(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
-  msc_value *given =
-      matrix_product(&u->b, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
+  msc_value *given = matrix_product(&u->b, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
   if (has_single_element_windows(&u->c)) return reshape(&u->b, given, 4, u->op->out[0].type->dim);
-  return build_windows(
-      u, OP_fold, reshape(&u->b, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
-      false);
+  return build_windows(u, OP_fold,
+                       reshape(&u->b, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
+                       false);
 }
 
 static msc_value *build_weight_grad(unfolding *u) {

@@ -1,4 +1,4 @@
-/* homes.c: the key offload and an argument in; where it lives, and how long it takes to get it from there, out. */
+/* homes.c: the key offload and an argument in; where the argument lives, and the time of a transfer from there, out. */
 #include <string.h>
 
 #include "passes/8_memory/homes.h"
@@ -35,7 +35,7 @@ msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
   if (t->rank == 0 || msc_local_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
   msc_home home = home_called(msc_config_offload(config, role == MSC_ROLE_STATE ? "optimizer" : "param"));
   if (home != MSC_HOME_DEVICE) return home;
-  return is_chosen(f, i, MSC_FACT(msc_away)) ? MSC_HOME_CPU
+  return is_chosen(f, i, MSC_FACT(msc_away))  ? MSC_HOME_CPU
          : is_chosen(f, i, MSC_FACT(msc_far)) ? MSC_HOME_DISK
                                               : MSC_HOME_DEVICE;
 }

@@ -13,9 +13,9 @@ enum { MSC_LEAST_OFFLOADED_BYTES = 4096 };
 const char *msc_home_name(msc_home home);
 /* Where argument i of a lowered function lives, by the key offload. */
 msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i);
-/* Where values go that a step makes and does not need for a while, by the key offload. */
+/* Where values are kept that a step makes and does not need for a while, by the key offload. */
 msc_home msc_home_of_values(const msc_config *config);
-/* Where it lives in a function that pass offload has seen: what that pass said. */
+/* Where argument i lives after pass offload, as that pass recorded it. */
 msc_home msc_home_said(const msc_func *f, size_t i);
 /* Where an op stash puts its value. */
 msc_home msc_home_of_stash(const msc_op *stash);

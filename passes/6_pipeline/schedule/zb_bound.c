@@ -3,9 +3,6 @@
  * time; and the way to a later stage and back with the work which that stage must do meanwhile. */
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
-static int64_t smaller_time(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger_time(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Facts about one stage. */
 typedef struct {
   int64_t work;
@@ -23,11 +20,10 @@ static int64_t idle_after(const zb_problem *z, int i, const facts *f) {
   const msc_section_cost *c = &z->cost[i];
   int64_t fill = 0, m = z->micro_batches;
   for (int64_t n = 1; n <= f->in_flight; n++) {
-    int64_t left =
-        c->kept_for_weight > 0 ? smaller_time(m - n, (z->limit[i] - n * c->kept) / c->kept_for_weight) : m - n;
-    fill = larger_time(fill, (n - 1) * (c->backward + c->weight) + left * c->weight);
+    int64_t left = c->kept_for_weight > 0 ? msc_min(m - n, (z->limit[i] - n * c->kept) / c->kept_for_weight) : m - n;
+    fill = msc_max(fill, (n - 1) * (c->backward + c->weight) + left * c->weight);
   }
-  return larger_time(0, f->gap - fill);
+  return msc_max(0, f->gap - fill);
 }
 
 static facts *collect_facts(const zb_problem *z, msc_arena *scratch) {
@@ -38,9 +34,9 @@ static facts *collect_facts(const zb_problem *z, msc_arena *scratch) {
     facts *f = &all[i];
     f->work = m * (c->forward + c->backward + c->weight);
     f->gap = i < z->stages - 1 ? f[1].gap + c[1].forward + c[1].backward + 2 * c->hop : 0;
-    f->in_flight = c->kept > 0 ? smaller_time(m, z->limit[i] / c->kept) : m;
-    f->left = c->kept_for_weight > 0 ? smaller_time(m, 1 + (z->limit[i] - c->kept) / c->kept_for_weight) : m;
-    f->before = larger_time(0, f->gap - (f->in_flight - 1) * c->forward);
+    f->in_flight = c->kept > 0 ? msc_min(m, z->limit[i] / c->kept) : m;
+    f->left = c->kept_for_weight > 0 ? msc_min(m, 1 + (z->limit[i] - c->kept) / c->kept_for_weight) : m;
+    f->before = msc_max(0, f->gap - (f->in_flight - 1) * c->forward);
     f->after = idle_after(z, i, f);
   }
   return all;
@@ -49,7 +45,7 @@ static facts *collect_facts(const zb_problem *z, msc_arena *scratch) {
 /* The idle time of a stage. The waits before the first B and behind the last F are distinct if not all F fit before
  * the first B. */
 static int64_t idle_time(const zb_problem *z, const facts *f) {
-  return f->in_flight < z->micro_batches ? f->before + f->after : larger_time(f->before, f->after);
+  return f->in_flight < z->micro_batches ? f->before + f->after : msc_max(f->before, f->after);
 }
 
 /* The least makespan by bytes times time: the micro-batches need at least this area. */
@@ -71,7 +67,7 @@ bool zb_warm_up(const zb_problem *z, int64_t makespan, int *out_warm_up) {
     if (i < z->stages - 1) start += c->forward + c[1].backward + 2 * c->hop;
     if (start > wait + c->forward) num = c->forward > 0 ? (start - wait + c->forward - 1) / c->forward : INT64_MAX;
     if (num > z->micro_batches || (c->kept > 0 && num > z->limit[i] / c->kept)) return false;
-    start = larger_time(start, num * c->forward);
+    start = msc_max(start, num * c->forward);
     out_warm_up[i] = (int)num;
   }
   return true;
@@ -97,8 +93,7 @@ static int64_t bound_by_pairs(const zb_problem *z, const facts *f) {
     int64_t way = 0;
     for (int k = i + 1; k < z->stages; k++) {
       way += z->cost[k - 1].forward + z->cost[k - 1].backward + 2 * z->cost[k - 1].hop;
-      bound =
-          larger_time(bound, way + f[k].work + idle_time(z, &f[k]) - f[k].left * z->cost[k].weight + z->cost[i].weight);
+      bound = msc_max(bound, way + f[k].work + idle_time(z, &f[k]) - f[k].left * z->cost[k].weight + z->cost[i].weight);
     }
   }
   return bound;
@@ -109,8 +104,8 @@ static int64_t bound_of_v(const zb_problem *z) {
   int64_t bound = 0;
   for (int i = 0; i < z->stages; i++) {
     const msc_section_cost *down = &z->cost[i], *up = &z->cost[2 * z->stages - 1 - i];
-    bound = larger_time(bound, z->micro_batches * (down->forward + down->backward + down->weight + up->forward +
-                                                   up->backward + up->weight));
+    bound = msc_max(bound, z->micro_batches * (down->forward + down->backward + down->weight + up->forward +
+                                               up->backward + up->weight));
   }
   return bound;
 }
@@ -121,7 +116,7 @@ int64_t zb_bound(zb_problem *z, msc_arena *scratch) {
   int64_t bound = bound_by_pairs(z, f);
   z->spare = msc_new_array(scratch, int64_t, z->stages);
   for (int i = 0; i < z->stages; i++) {
-    bound = larger_time(bound, larger_time(f[i].work + idle_time(z, &f[i]), bound_by_area(z, i, &f[i])));
+    bound = msc_max(bound, msc_max(f[i].work + idle_time(z, &f[i]), bound_by_area(z, i, &f[i])));
     z->spare[i] = -f[i].work - (f[i].in_flight < z->micro_batches ? f[i].after : 0);
   }
   return bound_by_warm_up(z, bound, f[0].gap, msc_new_array(scratch, int, z->stages));

@@ -6,22 +6,22 @@
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 typedef struct {
-  bool forward_first;    /* F before B when both can start at once */
-  double overrun;        /* places one more W than fits if the gap is at least this part of its length */
-  double overrun_worst;  /* overrun for a stage that would have the most idle time; 0: `overrun` */
-  const int *warm_up;    /* by stage: number of F before its first B */
-  int more;              /* micro-batches in flight beyond that later on */
+  bool forward_first;   /* F before B when both can start at once */
+  double overrun;       /* places one more W than fits if the gap is at least this part of its length */
+  double overrun_worst; /* overrun for a stage that would have the most idle time; 0: `overrun` */
+  const int *warm_up;   /* by stage: number of F before its first B */
+  int more;             /* micro-batches in flight beyond that later on */
 } knobs;
 
 /* A stage while it is being filled, and the work that it can do next. */
 typedef struct {
   int placed[ZB_CHUNKS][MSC_NUM_WORKS], length;
   int64_t free_at, first, idle, bytes;
-  bool is_known;         /* the following fields are valid */
+  bool is_known; /* the following fields are valid */
   msc_work work;
   int chunk;
-  int num_weight;        /* number of W that must run before it to free memory */
-  int64_t start;         /* INT64_MAX: nothing can start */
+  int num_weight; /* number of W that must run before it to free memory */
+  int64_t start;  /* INT64_MAX: nothing can start */
 } line;
 
 typedef struct {
@@ -40,8 +40,6 @@ static int64_t *forward_end(greedy *g, int k, int j) {
 static int64_t *backward_end(greedy *g, int k, int j) {
   return &g->z->backward_end[(int64_t)k * g->z->micro_batches + j];
 }
-
-static int64_t later_time(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The stage of virtual stage k: down the stages, then up again. */
 static int stage_of_virtual(const zb_problem *z, int k) { return k < z->stages ? k : 2 * z->stages - 1 - k; }
@@ -102,7 +100,7 @@ static int num_weights_before(greedy *g, int i) {
     at += g->z->cost[k].weight;
   if (l->first < 0 || k < 0 || l->start <= at) return num;
   double share = g->knob->overrun;
-  for (int n = 0; g->knob->overrun_worst > 0 && n < g->z->stages; n++) worst = later_time(worst, g->line[n].idle);
+  for (int n = 0; g->knob->overrun_worst > 0 && n < g->z->stages; n++) worst = msc_max(worst, g->line[n].idle);
   if (g->knob->overrun_worst > 0 && l->idle + l->start - at >= worst) share = g->knob->overrun_worst;
   return num + ((double)(l->start - at) >= share * (double)g->z->cost[k].weight);
 }
@@ -120,14 +118,14 @@ static int64_t start_of_forward(greedy *g, int i, int chunk, int *out_num_weight
   if (!chunk && j - back >= g->knob->warm_up[i] + (back ? g->knob->more : 0)) return INT64_MAX;
   *out_num_weight = num_weights_for_bytes(g, i, l->bytes + room - z->limit[i], &length);
   if (*out_num_weight < 0) return INT64_MAX;
-  return later_time(k ? *forward_end(g, k - 1, j) + hop_between(z, k - 1) : 0, l->free_at + length);
+  return msc_max(k ? *forward_end(g, k - 1, j) + hop_between(z, k - 1) : 0, l->free_at + length);
 }
 
 static int64_t start_of_backward(greedy *g, int i, int chunk) {
   const line *l = &g->line[i];
   int k = virtual_stage(g->z, i, chunk), j = l->placed[chunk][MSC_BACKWARD], last = g->z->stages * g->z->chunks - 1;
   if (l->placed[chunk][MSC_FORWARD] <= j || (k < last && num_placed(g, k + 1, MSC_BACKWARD) <= j)) return INT64_MAX;
-  return later_time(k < last ? *backward_end(g, k + 1, j) + hop_between(g->z, k) : 0, l->free_at);
+  return msc_max(k < last ? *backward_end(g, k + 1, j) + hop_between(g->z, k) : 0, l->free_at);
 }
 
 /* Finds the next work of a stage: the first that can start; of equal ones that which is nearer to the end of its
@@ -168,7 +166,7 @@ static void append_weights(greedy *g, int i, int num) {
 static void place_next_work(greedy *g, int i) {
   line *l = &g->line[i];
   append_weights(g, i, num_weights_before(g, i));
-  int64_t start = later_time(l->start, l->free_at);
+  int64_t start = msc_max(l->start, l->free_at);
   if (l->first < 0) l->first = start;
   else l->idle += start - l->free_at;
   l->free_at = start;
@@ -195,7 +193,7 @@ static bool run_greedy(greedy *g, const zb_plan *best) {
   for (int i = 0; i < z->stages; i++) {
     line *l = &g->line[i];
     append_weights(g, i, z->length);
-    g->p->makespan = later_time(g->p->makespan, l->free_at - l->first);
+    g->p->makespan = msc_max(g->p->makespan, l->free_at - l->first);
   }
   return true;
 }

@@ -1,5 +1,5 @@
-/* bias_correction: the number of a step, of which every update of Adam computes how far its moments still lean to zero
- * -> two numbers that are computed once: 1 - beta1^t and 1 - beta2^t.
+/* bias_correction: updates of Adam that read the number t of the step -> updates that read the bias corrections
+ * 1 - beta1^t and 1 - beta2^t, which are computed once for all.
  *
  * A CPU's kernel computes them once per call anyway. Each of a GPU's threads would compute them in f64, at which most
  * GPUs are slow. */

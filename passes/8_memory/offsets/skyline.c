@@ -18,15 +18,13 @@ msc_skyline *msc_skyline_new(const msc_placing *z) {
   return y;
 }
 
-static int64_t higher_top(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* The largest height in [from, to); the node covers [low, high). */
 static int64_t range_top(const msc_skyline *y, size_t node, size_t low, size_t high, size_t from, size_t to) {
   if (from <= low && high <= to) return y->top[node];
   if (y->flat[node] >= 0) return y->flat[node];
   size_t middle = (low + high) / 2;
   int64_t left = from < middle ? range_top(y, 2 * node, low, middle, from, to) : 0;
-  return to > middle ? higher_top(left, range_top(y, 2 * node + 1, middle, high, from, to)) : left;
+  return to > middle ? msc_max(left, range_top(y, 2 * node + 1, middle, high, from, to)) : left;
 }
 
 static void set_range_top(msc_skyline *y, size_t node, size_t low, size_t high, size_t from, size_t to, int64_t top) {
@@ -41,7 +39,7 @@ static void set_range_top(msc_skyline *y, size_t node, size_t low, size_t high, 
   }
   if (from < middle) set_range_top(y, 2 * node, low, middle, from, to, top);
   if (to > middle) set_range_top(y, 2 * node + 1, middle, high, from, to, top);
-  y->top[node] = higher_top(y->top[2 * node], y->top[2 * node + 1]);
+  y->top[node] = msc_max(y->top[2 * node], y->top[2 * node + 1]);
 }
 
 int64_t msc_skyline_drop(msc_skyline *y, const msc_body *b) {
