@@ -54,7 +54,7 @@ static bool is_sum_of_stages(const msc_value *v) {
   return a && b && a->i != b->i;
 }
 
-/* Replaces cast(a + b) of such a sum by cast(a) + cast(b), each cast where its operand is made. */
+/* Replaces cast(a + b) of such a sum by cast(a) + cast(b), each cast where its operand is made, in the cast's layout. */
 static void widen_terms(const accumulating *a, msc_op *cast) {
   msc_op *add = cast->in[0].value->def;
   msc_value *in[2];
@@ -67,6 +67,8 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
   }
   msc_op *sum = msc_op_copy(a->f, add, in);
   sum->out[0].type = cast->out[0].type;
+  const msc_layout *both[2] = {cast->out[0].type->layout, cast->out[0].type->layout};
+  if (both[0]) msc_op_put(sum, msc_fact_in_layout(a->pass->ctx, 2, both));
   sum->forward = add->forward, sum->letters = add->letters;
   msc_insert_after(cast, sum);
   msc_replace_uses(&cast->out[0], &sum->out[0]);
@@ -74,13 +76,23 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
   if (!msc_has_uses(&add->out[0])) msc_op_erase(add);
 }
 
-/* Widens the terms of every sum of stages that is cast. Sums in the forward, where a residual skips a stage, stay. */
-static void widen_all_terms(const accumulating *a) {
-  const bool *forward = msc_forward_ops(a->pass->scratch, a->f);
+/* Numbers the function and finds what runs once per step. */
+static msc_numbering find_per_step(accumulating *a) {
+  msc_numbering n = msc_number(a->f->body);
+  a->per_step = msc_new_array(a->pass->scratch, bool, n.num_ops);
+  for (msc_op *op = a->f->body->last; op; op = op->prev) a->per_step[op->id] = is_used_by_updates_only(a, op);
+  return n;
+}
+
+/* Widens the terms of every sum of stages that is a gradient for an update, and cast for it.  Other sums of stages, of
+ * gradients that go on to other ops and of residuals that skip a stage, are sent as narrow as they are. */
+static void widen_all_terms(accumulating *a) {
+  find_per_step(a);
   for (msc_op *op = a->f->body->first, *next; op; op = next) {
     next = op->next;
-    const msc_op *add = a->wide && widens_gradient(op) ? op->in[0].value->def : NULL;
-    if (add && !forward[add->id] && is_sum_of_stages(op->in[0].value)) widen_terms(a, op);
+    bool widens = a->wide && widens_gradient(op) && op->in[0].value->def && is_sum_of_stages(op->in[0].value);
+    for (const msc_use *u = op->out[0].uses; u && widens; u = u->next) widens = a->per_step[u->user->id];
+    if (widens) widen_terms(a, op);
   }
 }
 
@@ -190,11 +202,8 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   a.cuts = msc_config_zero(pass->config) >= 2;
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
   widen_all_terms(&a);
-  msc_numbering n = msc_number(a.f->body);
+  a.sum = msc_new_array(pass->scratch, msc_value *, find_per_step(&a).num_values);
   a.per_micro = msc_micro_values(pass->scratch, a.f);
-  a.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
-  a.sum = msc_new_array(pass->scratch, msc_value *, n.num_values);
-  for (msc_op *op = a.f->body->last; op; op = op->prev) a.per_step[op->id] = is_used_by_updates_only(&a, op);
   for (msc_op *op = a.f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++)
       MSC_TRY(accumulate_operand(&a, op, i));
