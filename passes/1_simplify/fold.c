@@ -17,12 +17,16 @@
 
 enum { MAX_ELEMS = 1 << 14 /* of a constant made here */, MAX_OPERANDS = 8 };
 
+/* What is known of an op kind, beside what its form and its unit say (op.def). */
+typedef struct {
+  msc_value *(*equal)(const msc_op *op); /* the operand, or the value before it, that the result equals; NULL: none */
+  bool (*combine)(msc_op *op);           /* makes one op of it and the op before it; false: nothing changed */
+} rewrite;
+
 static msc_value *operand_at(const msc_op *op, size_t i) { return op->in[i].value; }
 static const msc_op *def_of_kind(const msc_value *v, msc_op_kind kind) {
   return v->def && v->def->kind == kind ? v->def : NULL;
 }
-
-/* ---- constants ---- */
 
 /* ---- ops that return one of their operands ---- */
 
@@ -31,14 +35,6 @@ static bool all_ints(const msc_op *op, const char *name, int64_t want) {
   int num = msc_op_ints(op, name, v, MSC_MAX_RANK);
   for (int i = 0; i < num; i++)
     if (v[i] != want) return false;
-  return true;
-}
-
-static bool is_identity_perm(const msc_op *op) {
-  int64_t perm[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
-  for (int d = 0; d < rank; d++)
-    if (perm[d] != d) return false;
   return true;
 }
 
@@ -56,43 +52,45 @@ static bool holds_every_value(msc_dtype wide, msc_dtype narrow) {
   return wide == MSC_I64 && (narrow == MSC_I32 || narrow == MSC_I16 || narrow == MSC_I8);
 }
 
-static msc_value *value_before_inverse(const msc_op *op) {
-  const msc_op *before = operand_at(op, 0)->def;
-  if (!before || before->kind != op->kind || msc_has_user_constraint(before)) return NULL;
-  msc_value *x = operand_at(before, 0);
-  if (op->kind == OP_neg) return x;
-  return op->kind == OP_cast && holds_every_value(operand_at(op, 0)->type->dtype, x->type->dtype) ? x : NULL;
+/* The value that op's operand was made of by the same kind of op. */
+static msc_value *value_before_same_op(const msc_op *op) {
+  const msc_op *before = def_of_kind(operand_at(op, 0), (msc_op_kind)op->kind);
+  return before && !msc_has_user_constraint(before) ? operand_at(before, 0) : NULL;
 }
 
-/* The value that op's only result equals, whose type may still differ; NULL if there is none. */
-static msc_value *value_equal_to(const msc_op *op) {
-  int64_t dims[MSC_MAX_RANK];
-  if (op->num_in == 2 && is_identity_operand(op, 1)) return operand_at(op, 0);
-  if (op->num_in == 2 && is_identity_operand(op, 0)) return operand_at(op, 1);
-  switch (msc_form_of(op)) {
-    case MSC_FORM_RESHAPE:
-    case MSC_FORM_STRETCH: return operand_at(op, 0);
-    case MSC_FORM_REDUCE: return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? operand_at(op, 0) : NULL;
-    default: break;
-  }
-  switch (op->kind) {
-    case OP_neg: return value_before_inverse(op);
-    case OP_cast:
-      return operand_at(op, 0)->type->dtype == op->out[0].type->dtype ? operand_at(op, 0) : value_before_inverse(op);
-    case OP_select: return operand_at(op, 1) == operand_at(op, 2) ? operand_at(op, 1) : NULL;
-    case OP_transpose: return is_identity_perm(op) ? operand_at(op, 0) : NULL;
-    case OP_slice: return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
-    case OP_pad:
-      return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
-    case OP_concat:
-    case OP_split: return op->num_in == 1 && op->num_out == 1 ? operand_at(op, 0) : NULL;
-    default: return NULL;
-  }
+static msc_value *equal_of_cast(const msc_op *op) {
+  msc_value *x = operand_at(op, 0), *before = value_before_same_op(op);
+  if (x->type->dtype == op->out[0].type->dtype) return x;
+  return before && holds_every_value(x->type->dtype, before->type->dtype) ? before : NULL;
+}
+
+static msc_value *equal_of_select(const msc_op *op) {
+  return operand_at(op, 1) == operand_at(op, 2) ? operand_at(op, 1) : NULL;
+}
+
+static msc_value *equal_of_transpose(const msc_op *op) {
+  int64_t perm[MSC_MAX_RANK];
+  int rank = msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
+  for (int d = 0; d < rank; d++)
+    if (perm[d] != d) return NULL;
+  return operand_at(op, 0);
+}
+
+static msc_value *equal_of_slice(const msc_op *op) {
+  return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
+}
+
+static msc_value *equal_of_pad(const msc_op *op) {
+  return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
+}
+
+static msc_value *equal_of_only_part(const msc_op *op) {
+  return op->num_in == 1 && op->num_out == 1 ? operand_at(op, 0) : NULL;
 }
 
 /* ---- two ops -> one ---- */
 
-static bool fold_reshape_pair(msc_op *op) {
+static bool combine_reshapes(msc_op *op) {
   msc_op *before = operand_at(op, 0)->def;
   if (!before || msc_form_of(before) != MSC_FORM_RESHAPE || msc_has_user_constraint(before)) return false;
   const msc_type *t = op->out[0].type;
@@ -109,7 +107,7 @@ static bool fold_reshape_pair(msc_op *op) {
   return true;
 }
 
-static bool fold_transpose_pair(msc_op *op) {
+static bool combine_transposes(msc_op *op) {
   const msc_op *before = def_of_kind(operand_at(op, 0), OP_transpose);
   if (!before || msc_has_user_constraint(before)) return false;
   int64_t outer[MSC_MAX_RANK], inner[MSC_MAX_RANK], both[MSC_MAX_RANK];
@@ -121,7 +119,7 @@ static bool fold_transpose_pair(msc_op *op) {
   return true;
 }
 
-static bool fold_broadcast_pair(msc_op *op) {
+static bool combine_broadcasts(msc_op *op) {
   const msc_op *before = def_of_kind(operand_at(op, 0), OP_broadcast_to);
   if (!before || msc_has_user_constraint(before)) return false;
   msc_set_operand(op, 0, operand_at(before, 0));
@@ -177,7 +175,7 @@ static bool drop_broadcast_operands(msc_op *op) {
   return changed;
 }
 
-static bool fold_square(msc_op *op) {
+static bool write_square_as_product(msc_op *op) {
   if (!msc_is_splat(operand_at(op, 1), 2) || op->out[0].type != operand_at(op, 0)->type) return false;
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
   msc_value *v = times(&b, operand_at(op, 0), operand_at(op, 0));
@@ -203,20 +201,42 @@ static bool turn_before_transpose(msc_op *op) {
   return true;
 }
 
+/* ---- what each kind of op becomes ---- */
+
+static const rewrite rewrites[OP_COUNT] = {
+    [OP_neg] = {.equal = value_before_same_op},
+    [OP_cast] = {.equal = equal_of_cast},
+    [OP_select] = {.equal = equal_of_select},
+    [OP_transpose] = {equal_of_transpose, combine_transposes},
+    [OP_slice] = {.equal = equal_of_slice},
+    [OP_pad] = {.equal = equal_of_pad},
+    [OP_concat] = {.equal = equal_of_only_part},
+    [OP_split] = {.equal = equal_of_only_part},
+    [OP_reshape] = {.combine = combine_reshapes},
+    [OP_flatten] = {.combine = combine_reshapes},
+    [OP_broadcast_to] = {.combine = combine_broadcasts},
+    [OP_matmul] = {.combine = drop_transposed_operands},
+    [OP_batch_matmul] = {.combine = drop_transposed_operands},
+    [OP_pow] = {.combine = write_square_as_product},
+    [OP_rotary] = {.combine = turn_before_transpose},
+};
+
+/* The value that op's only result equals, whose type may still differ; NULL if there is none. */
+static msc_value *value_equal_to(const msc_op *op) {
+  int64_t dims[MSC_MAX_RANK];
+  if (op->num_in == 2 && is_identity_operand(op, 1)) return operand_at(op, 0);
+  if (op->num_in == 2 && is_identity_operand(op, 0)) return operand_at(op, 1);
+  switch (msc_form_of(op)) {
+    case MSC_FORM_RESHAPE:
+    case MSC_FORM_STRETCH: return operand_at(op, 0);
+    case MSC_FORM_REDUCE: return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? operand_at(op, 0) : NULL;
+    default: return rewrites[op->kind].equal ? rewrites[op->kind].equal(op) : NULL;
+  }
+}
+
 static bool combine_with_operand(msc_op *op) {
   if (broadcasts_by_itself(op) && drop_broadcast_operands(op)) return true;
-  if (op->letters) return false;
-  switch (op->kind) {
-    case OP_reshape:
-    case OP_flatten: return fold_reshape_pair(op);
-    case OP_transpose: return fold_transpose_pair(op);
-    case OP_broadcast_to: return fold_broadcast_pair(op);
-    case OP_matmul:
-    case OP_batch_matmul: return drop_transposed_operands(op);
-    case OP_pow: return fold_square(op);
-    case OP_rotary: return turn_before_transpose(op);
-    default: return false;
-  }
+  return !op->letters && rewrites[op->kind].combine && rewrites[op->kind].combine(op);
 }
 
 /* ---- constants are computed ---- */
