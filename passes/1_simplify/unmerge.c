@@ -46,20 +46,12 @@ static bool has_axis(const msc_op *op) {
   return false;
 }
 
-/* True if an attribute of the op names positions or dimensions, which would change; `axis` of the ops not listed
- * counts dimensions of the first operand, and build_split_op moves it. */
+/* True if an attribute of the op, or numbers that it reads, name positions or dimensions, which would change.  The
+ * `axis` of other ops counts dimensions of the first operand; build_split_op moves it. */
 static bool has_dim_attributes(const msc_op *op) {
-  switch (op->kind) {
-    case OP_gather:
-    case OP_take_along:
-    case OP_add_along:
-    case OP_concat:
-    case OP_stack:
-    case OP_roll:
-    case OP_expand_dims:
-    case OP_flatten: return true;
-    default: break;
-  }
+  msc_indexed x;
+  if (msc_form_of(op) == MSC_FORM_RESHAPE || msc_form_of(op) == MSC_FORM_MOVE) return true;
+  if (has_axis(op) && msc_indexed_of(op, &x)) return true;
   for (size_t i = 0; i < op->num_attrs; i++)
     if (op->attrs[i].value.kind == MSC_ATTR_LIST) return true;
   return false;
@@ -227,9 +219,7 @@ static bool move_reshape_behind(msc_op *op, msc_arena *arena, const merge *first
 }
 
 static bool try_to_unmerge(msc_op *op, msc_arena *arena) {
-  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_has_user_constraint(op) ||
-      op->kind == OP_reshape)
-    return false;
+  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_has_user_constraint(op)) return false;
   for (size_t i = 0; i < op->num_in; i++) {
     merge m = merge_of(op->in[i].value);
     if (m.apart) return move_reshape_behind(op, arena, &m, i);
