@@ -74,10 +74,24 @@ static void shorten_slice(localizing *z, msc_op *op) {
   msc_op_set(op, "limit", msc_ints(z->pass->ctx, (size_t)rank, limit));
 }
 
-static void set_start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
-  if (!is_cut_type_dim(t, dim)) return;
-  msc_op_put(op, msc_fact_start(number_start(z, t, dim)));
-  msc_op_put(op, msc_fact_whole(t->dim[dim]));
+/* Records where the rank's part of the indexed dimension begins, and the size of the whole, beyond which an index is
+ * an error.  Where columns of indices are aligned with the parts that they read, an index of another rank's row is an
+ * error, too. */
+static void set_start_of_indexed(localizing *z, msc_op *op, const msc_indexed *x) {
+  const msc_type *t = global_of(z, x->of);
+  if (!is_cut_type_dim(t, x->dim)) return;
+  msc_op_put(op, msc_fact_start(number_start(z, t, x->dim)));
+  if (x->of->def != op && msc_op_bool(op, MSC_FACT(aligned)))
+    msc_op_put(op, msc_fact_part(number_offset(z, t, x->dim, true)));
+  else msc_op_put(op, msc_fact_whole(t->dim[x->dim]));
+}
+
+/* Records where the rank's part of the dimension begins along which an op without indices counts. */
+static void set_start_of_counted(localizing *z, msc_op *op, const msc_indexed *x) {
+  const msc_type *t = global_of(z, x->of);
+  if (is_cut_type_dim(t, x->dim))
+    msc_op_put(op, msc_fact_start(number_offset(z, t, x->dim, msc_op_bool(op, MSC_FACT(behind)))));
+  msc_op_unset(op, MSC_FACT(behind));
 }
 
 /* Records the place of the rank's part: random numbers depend on an element's place in the whole tensor. */
@@ -165,35 +179,18 @@ static void localize_op(localizing *z, msc_op *op) {
   const msc_type *local = op->out[0].type;
   if (msc_is_windowed(op)) localize_windows(z, op);
   msc_indexed x;
-  bool indexed = msc_indexed_of(op, &x) && x.by;
-  const msc_type *of = indexed ? global_of(z, x.of) : NULL;
-  if (indexed) set_start_of_indexed(z, op, of, x.dim);
-  if (indexed && x.of->def == op) set_size(z, op, &x, local);
+  bool indexes = msc_indexed_of(op, &x);
+  if (indexes && !x.by) set_start_of_counted(z, op, &x);
+  if (indexes && x.by) set_start_of_indexed(z, op, &x);
+  if (indexes && x.by && x.of->def == op) set_size(z, op, &x, local);
   if (msc_op_attr(op, "type")) msc_op_set(op, "type", msc_type_attr(local));
   bool is_shaped = msc_form_of(op) == MSC_FORM_RESHAPE || msc_form_of(op) == MSC_FORM_STRETCH;
   if (is_shaped && msc_op_attr(op, MSC_FACT(shape)))
     msc_op_put(op, msc_fact_shape(z->pass->ctx, (size_t)local->rank, local->dim));
   if (msc_info(op)->flags & MSC_RANDOM) set_place_in_whole(z, op, y);
   if (msc_takes_mean(op)) msc_op_put(op, msc_fact_count(msc_int(msc_terms_of_mean(op, global_of(z, op->in[0].value)))));
-  switch (op->kind) {
-    case OP_constant: slice_constant(z, op); break;
-    case OP_iota: {
-      int dim = (int)msc_op_int(op, "dim");
-      if (is_cut_type_dim(y, dim))
-        msc_op_put(op, msc_fact_start(number_offset(z, y, dim, msc_op_bool(op, MSC_FACT(behind)))));
-      msc_op_unset(op, MSC_FACT(behind));
-      break;
-    }
-    case OP_slice: shorten_slice(z, op); break;
-    case OP_gather:
-      if (msc_op_bool(op, MSC_FACT(aligned)) &&
-          is_cut_type_dim(of, x.dim)) { /* an index of another rank's row is an error */
-        msc_op_unset(op, MSC_FACT(whole));
-        msc_op_put(op, msc_fact_part(number_offset(z, of, x.dim, true)));
-      }
-      break;
-    default: break;
-  }
+  if (msc_is_constant_op(op)) slice_constant(z, op);
+  if (op->kind == OP_slice) shorten_slice(z, op);
 }
 
 /* ---- a program for one rank: the wholes of its arguments ---- */
