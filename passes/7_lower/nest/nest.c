@@ -22,12 +22,9 @@ bool msc_nest_can_fuse(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   if (info->flags & (MSC_MOVES | MSC_TERMINATOR)) return false;
   if (msc_is_graph(op) || msc_moves_nothing(op) || msc_is_transfer(op)) return false;
-  switch (op->kind) {
-    case OP_gemm:
-    case OP_admit: return false;
-    case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
-    default: return !msc_builtin_of(op, NULL);
-  }
+  if (msc_is_constant_op(op))
+    return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
+  return op->kind != OP_gemm && op->kind != OP_admit && !msc_builtin_of(op, NULL);
 }
 
 /* ---- the region ---- */
@@ -350,10 +347,12 @@ static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_
   return !n->failed;
 }
 
+/* True if op joins parts, or takes a whole apart, along one dimension: alone it is a copy per part. */
+static bool is_of_parts(const msc_op *op) { return op->kind == OP_concat || op->kind == OP_split; }
+
 /* Copies operand `part` of a concat to its place in the result, or result `part` of a split from its place in the
  * operand: `before` elements of the dimension from the begin. */
-static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
-  bool joins = op->kind == OP_concat;
+static bool build_part(msc_nester *n, const msc_op *op, bool joins, int part, int64_t before, msc_nest_info *out_info) {
   const msc_value *piece = joins ? op->in[part].value : &op->out[part], *whole = joins ? &op->out[0] : op->in[0].value;
   const msc_type *from = joins ? piece->type : whole->type, *to = joins ? whole->type : piece->type;
   int64_t dim = msc_op_int(op, "dim");
@@ -379,13 +378,14 @@ static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before
 static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                         msc_nest_launch **out_launch) {
   int64_t dim = msc_op_int(op, "dim"), before = 0;
-  int num = op->kind == OP_concat ? op->num_in : op->num_out;
+  bool joins = op->kind == OP_concat;
+  int num = joins ? op->num_in : op->num_out;
   msc_nest_info whole = {.kind = MSC_NEST_MAP}, info;
   *out_launch = msc_new_array(arena, msc_nest_launch, num);
   for (int i = 0; i < num; i++) {
-    const msc_type *t = op->kind == OP_concat ? op->in[i].value->type : op->out[i].type;
+    const msc_type *t = joins ? op->in[i].value->type : op->out[i].type;
     if (msc_type_elems(t) == 0) continue;
-    MSC_TRY(build_part(n, op, i, before, &info));
+    MSC_TRY(build_part(n, op, joins, i, before, &info));
     msc_nest_launch *l = &(*out_launch)[whole.num_launches++];
     msc_nest_finish(n, arena, l);
     l->suffix = "";
@@ -403,9 +403,8 @@ const char *msc_nest_why(const msc_nester *n) { return n->why; }
 
 bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                        msc_nest_launch **out_launch) {
-  bool parts = op->kind == OP_concat || op->kind == OP_split;
   n->failed = false;
-  if (parts) return build_parts(n, arena, op, out_info, out_launch);
+  if (is_of_parts(op)) return build_parts(n, arena, op, out_info, out_launch);
   if ((msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) != 0)
     return msc_nest_refuse(n, "%s is no kernel", msc_kind_name(op->kind));
   return build_region(n, arena, op, out_info, out_launch);
@@ -500,7 +499,7 @@ uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
 }
 
 static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out, uint32_t question) {
-  if (op->kind == OP_concat || op->kind == OP_split || in >= op->num_in || out >= op->num_out) return false;
+  if (is_of_parts(op) || in >= op->num_in || out >= op->num_out) return false;
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
   /* one that it does not read */
   if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false;
