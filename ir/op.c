@@ -222,16 +222,6 @@ bool msc_keeps_elements(const msc_op *op) {
   return msc_form_of(op) == MSC_FORM_RESHAPE || op->kind == OP_cast || op->kind == OP_transpose;
 }
 
-double msc_product_terms(const msc_op *op, const int64_t *dim) {
-  int rank = op->in[0].value->type->rank;
-  bool matrices = msc_form_of(op) == MSC_FORM_PRODUCT || op->kind == OP_gemm;
-  unsigned summed = matrices ? 1u << (rank - 1 - msc_op_bool(op, "transpose_a")) : msc_summed_dims(op);
-  double terms = 1;
-  for (int d = 0; d < rank; d++)
-    if (summed >> d & 1) terms *= (double)dim[d];
-  return terms;
-}
-
 msc_value *msc_named_value(const msc_op *op, const char *name) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_operands && i < op->num_in; i++)

@@ -140,9 +140,6 @@ bool msc_is_message(const msc_op *op); /* sends to or receives from another stag
 bool msc_is_transfer(const msc_op *op); /* takes a value to or from host memory or disk: fetch, stow, stash */
 /* Each element of the result is one of the operand's, in another type, shape or order: casts, reshapes, transposes. */
 bool msc_keeps_elements(const msc_op *op);
-/* Terms that a product, of matrices or an einsum, adds up for an element of its result, where `dim` are the sizes of
- * its first operand. */
-double msc_product_terms(const msc_op *op, const int64_t *dim);
 bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
 /* The number of terms of its sum, if operand 0 is of type x: elements of the reduced dimensions, or rows of a loss. */
 int64_t msc_terms_of_mean(const msc_op *op, const msc_type *x);

@@ -85,6 +85,10 @@ void msc_rule_sizes(const msc_rule *rule, const int64_t *parts, int64_t *out_siz
 double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size);
 /* The operations of a product whose letters have these sizes; other ops have none that count. */
 double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *size);
+/* The operations of an op on operands of the sizes that their types have, and on one rank's parts of them, as layouts
+ * cut them: likewise 0 for ops that are no product. */
+double msc_op_flops(const msc_op *op, msc_arena *arena);
+double msc_rank_flops(const msc_op *op, msc_arena *arena);
 /* The work of an op whose letters have these sizes. */
 msc_op_work msc_rule_work(const msc_op *op, const msc_rule *rule, const int64_t *size);
 

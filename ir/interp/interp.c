@@ -269,23 +269,24 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 /* ---- how much work ---- */
 
 /* The operations that executing the op takes, as a double, which holds sums over any model. */
-static double op_work(const msc_op *op) {
+static double op_work(const msc_op *op, msc_arena *arena) {
   double most = 1;
   for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));
   for (size_t i = 0; i < op->num_out; i++) most = fmax(most, (double)msc_type_elems(op->out[i].type));
-  if (msc_is_windowed(op)) return fmax(most, msc_conv_work(op));
-  if (msc_info(op)->cost != MSC_COST_FLOPS) return most;
-  const msc_type *a = op->in[0].value->type;
-  return fmax(most, (double)msc_type_elems(op->out[0].type) * msc_product_terms(op, a->dim));
+  if (msc_is_windowed(op)) return fmax(most, msc_conv_work(op)); /* pools, too */
+  return fmax(most, msc_op_flops(op, arena) / 2);
 }
 
-static double block_work(const msc_block *b) {
+static double block_work(const msc_block *b, msc_arena *arena) {
   double work = 0;
-  for (const msc_op *op = b->first; op; op = op->next) work += op->body ? block_work(op->body) : op_work(op);
+  for (const msc_op *op = b->first; op; op = op->next)
+    work += op->body ? block_work(op->body, arena) : op_work(op, arena);
   return work;
 }
 
 int64_t msc_interpret_work(msc_func *f) {
-  double work = block_work(f->body) * (double)msc_mesh_size(&f->module->mesh);
+  msc_arena *arena = msc_arena_new(f->module->ctx);
+  double work = block_work(f->body, arena) * (double)msc_mesh_size(&f->module->mesh);
+  msc_arena_free(arena);
   return work < 0x1p62 ? (int64_t)work : INT64_C(1) << 62;
 }

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "ir/alias.h"
-#include "ir/conv.h"
 #include "passes/4_partition/recompute.h"
+#include "passes/5_comm/timing.h"
 #include "passes/time_model.h"
 
 typedef enum { KEEP, CHEAP, FULL, NUM_CHOICES } choice;
@@ -49,28 +49,13 @@ static bool is_unmarked_pure(const msc_op *op, const msc_attr_value *mark) {
 
 /* ---- what ops cost ---- */
 
-static double num_local_elems(const msc_type *t) {
-  return (double)msc_local_bytes(t) / (double)msc_dtype_bytes(t->dtype);
-}
-
-static double recompute_flops(const msc_op *op) {
-  if (msc_info(op)->cost != MSC_COST_FLOPS || op->num_in < 2) return 0;
-  if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
-  const msc_type *a = op->in[0].value->type;
-  bool turned = msc_form_of(op) == MSC_FORM_PRODUCT && msc_op_bool(op, "transpose_a");
-  return a->rank < 2 ? 0 : 2 * num_local_elems(op->out[0].type) * (double)a->dim[a->rank - (turned ? 2 : 1)];
-}
-
 static int64_t recompute_ns(const choosing *c, const msc_op *op) {
   enum { LINK = 16 }; /* a link moves about this many times fewer bytes per second than memory */
   double bytes = 0;
-  if (msc_info(op)->cost == MSC_COST_NONE || !op->num_out) return 0;
+  if (!(msc_info(op)->flags & MSC_COLLECTIVE)) return comm_work_ns(&c->cost, op, c->arena);
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
-  if (msc_info(op)->cost == MSC_COST_FLOPS)
-    return msc_cost_product(&c->cost, op->out[0].type->dtype, recompute_flops(op), bytes);
-  return msc_cost_work(&c->cost, op->out[0].type->dtype, 0,
-                       msc_info(op)->flags & MSC_COLLECTIVE ? LINK * bytes : bytes);
+  return msc_cost_work(&c->cost, op->out[0].type->dtype, 0, LINK * bytes);
 }
 
 /* ---- what the backward reads ---- */

@@ -6,32 +6,6 @@
 
 /* ---- work ---- */
 
-/* The number of parts that the work of the op is cut into: every axis that cuts a tensor cuts a letter of the op. */
-static double num_work_parts(const msc_op *op) {
-  const msc_mesh *mesh = &op->block->func->module->mesh;
-  double parts = 1;
-  for (int axis = 0; axis < mesh->num_axes; axis++) {
-    double most = 1;
-    for (size_t t = 0; t < (size_t)op->num_in + op->num_out; t++) {
-      const msc_layout *l = (t < op->num_in ? op->in[t].value : &op->out[t - op->num_in])->type->layout;
-      double here = 1;
-      for (int i = 0; l && i < l->first[l->rank]; i++)
-        if ((int)l->sub[i].axis == axis) here *= (double)l->sub[i].size;
-      most = fmax(most, here);
-    }
-    parts *= most;
-  }
-  return parts;
-}
-
-static double op_flops(const msc_op *op, msc_arena *arena) {
-  msc_rule rule;
-  int64_t size[MSC_MAX_LETTERS];
-  if (!msc_rule_of(op, arena, &rule)) return 0;
-  msc_rule_sizes(&rule, NULL, size);
-  return msc_rule_flops(op, &rule, size);
-}
-
 int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
   if (info->cost == MSC_COST_NONE || info->cost == MSC_COST_COMM || !op->num_in || !op->num_out) return 0;
@@ -40,7 +14,7 @@ int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena) {
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
   msc_dtype dtype = op->in[0].value->type->dtype;
   return info->cost == MSC_COST_FLOPS
-             ? msc_cost_product(cost, dtype, op_flops(op, arena) / num_work_parts(op), bytes)
+             ? msc_cost_product(cost, dtype, msc_rank_flops(op, arena), bytes)
              : msc_cost_work(cost, dtype, 0, bytes);
 }
 

@@ -55,10 +55,10 @@ static size_t merge_ops_into_pieces(overlapping *z) {
 /* ---- time ---- */
 
 static int64_t product_ns(const overlapping *z, const msc_op *op) {
-  const msc_type *a = op->in[0].value->type, *y = op->out[0].type;
+  const msc_type *y = op->out[0].type;
   double bytes = (double)msc_type_bytes(y);
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_type_bytes(op->in[i].value->type);
-  return msc_cost_product(&z->cost, y->dtype, 2 * msc_product_terms(op, a->dim) * (double)msc_type_elems(y), bytes);
+  return msc_cost_product(&z->cost, y->dtype, msc_op_flops(op, z->pass->scratch), bytes);
 }
 
 static int64_t kernel_ns(const overlapping *z, const msc_op *op) {
