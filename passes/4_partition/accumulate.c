@@ -54,7 +54,8 @@ static bool is_sum_of_stages(const msc_value *v) {
   return a && b && a->i != b->i;
 }
 
-/* Replaces cast(a + b) of such a sum by cast(a) + cast(b), each cast where its operand is made, in the cast's layout. */
+/* Replaces cast(a + b) of such a sum by cast(a) + cast(b), each cast where its operand is made, in the cast's
+ * layout. */
 static void widen_terms(const accumulating *a, msc_op *cast) {
   msc_op *add = cast->in[0].value->def;
   msc_value *in[2];
