@@ -141,6 +141,9 @@ static bool set_dtype(msc_op *op) {
 bool shape_gemm(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0));
   if (msc_op_int(op, "tile") < 0) return shape_wrong(op, "tile %" D " must not be negative", msc_op_int(op, "tile"));
+  int64_t columns = msc_op_int(op, "tile_columns");
+  if (columns < 0 || (columns && !msc_op_int(op, "tile")))
+    return shape_wrong(op, "tile_columns %" D " without rows of a tile, or negative", columns);
   MSC_TRY(shape_batch_matmul(op) && set_dtype(op));
   const msc_type *a = shape_in(op, 0);
   int64_t blocks = msc_op_int(op, MSC_FACT(blocks)), inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];

@@ -147,8 +147,9 @@ static msc_plan_matmul matmul_of(const msc_op *op, const msc_target *target) {
   int64_t tile = msc_op_int(op, "tile");
   if (tile) {
     m.tile_m = (uint64_t)tile;
-    m.tile_n = m.n;
-    m.tile_bytes = m.tile_m * m.n * (uint64_t)msc_dtype_bytes(y->dtype);
+    uint64_t columns = (uint64_t)msc_op_int(op, "tile_columns");
+    m.tile_n = columns && columns < m.n ? columns : m.n;
+    m.tile_bytes = m.tile_m * m.tile_n * (uint64_t)msc_dtype_bytes(y->dtype);
   }
   return m;
 }

@@ -1,5 +1,6 @@
 /* tile: a product whose only user is one elementwise kernel on the same elements -> a product computed `tile` rows at a
- * time, with the kernel run on each tile while it is in cache.  So a weight gradient never goes to memory. */
+ * time, of generated code `tile_columns` columns of them if b is large, with the kernel run on each tile while it is in
+ * cache.  So a weight gradient never goes to memory. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -17,6 +18,13 @@ enum {
   NEAR_ROWS = 16,
   FAR_BYTES = 4 * 1024 * 1024,
   FAR_ROWS = 32,
+  /* Generated code multiplies tiles of all columns well if they have so many rows, or b stays in the level-2 cache; it
+   * takes fewer columns else: what of b stays there, each row of them worth a call of the kernel. */
+  ENOUGH_ROWS = 96,
+  KEPT_BYTES = 1024 * 1024,
+  LEAST_COLUMNS = 256,
+  LEAST_ROWS = 64,
+  MOST_COLUMNS = 1024,
 };
 
 /* True if the op is one elementwise launch.  A view is none: no kernel would read the tiles. */
@@ -89,20 +97,51 @@ static int64_t matrix_rows(const msc_op *gemm) {
 
 static bool is_bf16(const msc_op *gemm) { return gemm->in[0].value->type->dtype == MSC_BF16; }
 
-static int64_t tile_rows(const msc_op *gemm) {
+static int64_t result_columns(const msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
-  int64_t rows = matrix_rows(gemm), row_bytes = t->dim[t->rank - 1] * msc_dtype_bytes(t->dtype),
+  return t->dim[t->rank - 1];
+}
+
+static int64_t bytes_of_b(const msc_op *gemm) {
+  const msc_type *b = gemm->in[1].value->type;
+  return b->dim[b->rank - 2] * b->dim[b->rank - 1] * msc_dtype_bytes(b->dtype);
+}
+
+/* How many rows of a stay in the level-2 cache beside what is kept of b. */
+static int64_t most_rows_of_a(const msc_op *gemm) {
+  int64_t row_bytes = bytes_of_b(gemm) / result_columns(gemm), rows = KEPT_BYTES / 2 / row_bytes;
+  return rows > LEAST_ROWS ? rows : LEAST_ROWS;
+}
+
+/* Rows of a tile of so many columns. */
+static int64_t tile_rows(const msc_op *gemm, int64_t columns) {
+  const msc_type *t = gemm->out[0].type;
+  int64_t rows = matrix_rows(gemm), row_bytes = columns * msc_dtype_bytes(t->dtype),
           most = is_bf16(gemm) ? TILE_OF_BF16 * TILE_BYTES : TILE_BYTES;
-  int64_t matrices = rows && row_bytes ? msc_type_elems(t) / t->dim[t->rank - 1] / rows : 1,
-          parts = matrices < MIN_TILES ? MIN_TILES : 1;
+  int64_t matrices = rows && row_bytes ? msc_type_elems(t) / result_columns(gemm) / rows : 1,
+          beside = columns ? (result_columns(gemm) + columns - 1) / columns : 1,
+          parts = matrices * beside < MIN_TILES ? MIN_TILES : 1;
   int64_t fit = row_bytes ? most / row_bytes : 0, even = (rows + parts - 1) / parts;
   int64_t tile = fit < even ? fit : even;
+  if (columns < result_columns(gemm) && tile > most_rows_of_a(gemm)) tile = most_rows_of_a(gemm);
   if (is_bf16(gemm) && tile >= ROWS_OF_BF16) return tile / ROWS_OF_BF16 * ROWS_OF_BF16;
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
 
-/* True if tiles of so many rows compute for longer than it takes to read b for each. */
-static bool is_worth_reading_b(const msc_op *gemm, int64_t rows) {
+/* Columns of a tile: all of them, or fewer if b is read too often otherwise. */
+static int64_t tile_columns(const msc_op *gemm) {
+  int64_t all = result_columns(gemm), bytes = bytes_of_b(gemm);
+  bool enough = tile_rows(gemm, all) >= (is_bf16(gemm) ? TILE_OF_BF16 : 1) * ENOUGH_ROWS;
+  if (!msc_op_bool(gemm, "generated") || bytes <= KEPT_BYTES || enough) return all;
+  int64_t fit = KEPT_BYTES / (bytes / all) / LEAST_COLUMNS * LEAST_COLUMNS,
+          least = fit > LEAST_COLUMNS ? fit : LEAST_COLUMNS, columns = least < MOST_COLUMNS ? least : MOST_COLUMNS;
+  return columns < all ? columns : all;
+}
+
+/* True if tiles of so many rows compute for longer than it takes to read b for each; what fewer columns read of it
+ * stays near. */
+static bool is_worth_reading_b(const msc_op *gemm, int64_t rows, int64_t columns) {
+  if (columns < result_columns(gemm)) return true;
   int64_t bytes = msc_type_bytes(gemm->in[1].value->type), times = is_bf16(gemm) ? TILE_OF_BF16 : 1;
   return rows >= (bytes > FAR_BYTES ? times * FAR_ROWS : bytes > NEAR_BYTES ? times * NEAR_ROWS : 1);
 }
@@ -117,14 +156,15 @@ static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   /* matrices of a batch of f32 are multiplied in tiles of the best size for that */
   if (t->rank < 2 || (t->rank > 2 && !is_bf16(gemm)) || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  int64_t rows = tile_rows(gemm);
-  if (user->block != gemm->block || takes_another_tile(user) || !is_worth_reading_b(gemm, rows) ||
+  int64_t columns = tile_columns(gemm), rows = tile_rows(gemm, columns);
+  if (user->block != gemm->block || takes_another_tile(user) || !is_worth_reading_b(gemm, rows, columns) ||
       !reads_same_elements(pass->scratch, user, &gemm->out[0]) || !is_single_map(nester, user) ||
       !reads_no_tied_argument(gemm))
     return false;
   msc_op_unlink(gemm);
   msc_insert_before(user, gemm);
   msc_op_set(gemm, "tile", msc_int(rows));
+  if (columns < result_columns(gemm)) msc_op_set(gemm, "tile_columns", msc_int(columns));
   return true;
 }
 

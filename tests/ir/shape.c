@@ -258,6 +258,7 @@ static const shape_case cases[] = {
     {"comm", "4x2xf32", "verb=all_gather dims=8", "!dims has 1 entries, the operand 2 dimensions"},
     {"gemm", "2x3xf32 3x4xf32 4xf32", "relu=true", "2x4xf32"},
     {"gemm", "5x2x3xf64 4x3xf64", "transpose_b=true tile=2", "5x2x4xf64"},
+    {"gemm", "5x3xf64 3x4xf64", "tile=2 tile_columns=2", "5x4xf64"},
     {"gemm", "2x3xbf16 3x4xbf16 2x4xf32", "takes=add dtype=f32", "2x4xf32"},
     {"gemm", "2x3xf32 3x4xf32 2x4xf32", "takes=aux relu=true slope=true", "!'aux' must be [2,16]ui8, not [2,4]f32"},
     {"gemm", "2x3xf32 3x4xf32", "gives=aux relu=true", "2x4xf32 2x16xui8"},
