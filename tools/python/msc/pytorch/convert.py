@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from msc.ops import Error
 from msc.pytorch.aten import DTYPES, RANDOM, ROWS, Call, Decompose, Refused, is_known
+from msc.pytorch.decompositions import DECOMPOSITIONS
 
 INLINE_BYTES = 1 << 20  # larger constants go to the file of the weights
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
@@ -379,6 +380,8 @@ def _decomposition(target):
     """A Python function that computes what the op does with other ones."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
+    if target in DECOMPOSITIONS:
+        return DECOMPOSITIONS[target]
     table = _core_decompositions()
     if target in table:
         return table[target]

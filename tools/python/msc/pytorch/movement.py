@@ -284,21 +284,38 @@ def constant_pad(c, x, pads, value=0):
     return c.g.pad(x, low, high, value=float(value)) if any(low + high) else x
 
 
+def _pad_places(size, before, behind, mode):
+    """Which element of a dimension lies at each place of the padded one."""
+    places = torch.arange(size, dtype=torch.float64).reshape(1, 1, -1)  # one row of one channel
+    return torch.nn.functional.pad(places, (before, behind), mode=mode).flatten().to(torch.int64)
+
+
 def _pad_by_index(mode):
     def pad(c, x, pads):
         x = c.own(x)
         for dim, before, behind in _signed_pads(len(x.shape), pads):
             if before or behind:
-                # a row of two channels, since PyTorch pads batches of rows
-                places = torch.arange(x.shape[dim], dtype=torch.float64).reshape(1, 1, -1)
-                x = c.pick(x, dim, torch.nn.functional.pad(places, (before, behind), mode=mode).flatten())
+                x = c.pick(x, dim, _pad_places(x.shape[dim], before, behind, mode))
         return x
 
     return pad
 
 
+def _pad_by_index_backward(mode):
+    def backward(c, dy, x, pads):
+        dy, shape = c.own(dy), shape_of(x)
+        for dim, before, behind in _signed_pads(len(shape), pads):
+            if before or behind:
+                places = c.t(_pad_places(shape[dim], before, behind, mode), "i64")
+                dy = c.g.scatter_add(places, dy, rows=shape[dim], axis=dim)
+        return dy
+
+    return backward
+
+
 for _name, _mode in (("reflection", "reflect"), ("replication", "replicate")):
     row(*(f"{_name}_pad{n}d" for n in (1, 2, 3)))(_pad_by_index(_mode))
+    row(*(f"{_name}_pad{n}d_backward" for n in (1, 2, 3)))(_pad_by_index_backward(_mode))
 row("_pad_circular")(_pad_by_index("circular"))
 
 

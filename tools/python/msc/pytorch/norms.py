@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from msc.pytorch.aten import dtype_of, is_known, row, shape_of
+from msc.pytorch.aten import TORCH, dtype_of, is_known, row, shape_of
 from msc.pytorch.elementwise import truth
 from msc.pytorch.reductions import moments
 
@@ -487,17 +487,43 @@ def embedding_bag(
     member = c.t(inside, rows.dtype)
     if weights is not None:
         member = c.g.mul(member, c.reshape(weights, (1, count)))
-    sizes = c.g.max(c.g.reduce_sum(c.t(inside, rows.dtype), [1], keep_dims=True), c.t(1.0, rows.dtype))
+    counts = c.g.reduce_sum(c.t(inside, "i64"), [1])
+    wide_shape = (bags, count) + rows.shape[1:]
+
+    def of_bags():
+        """The rows in each bag, and behind them -inf: [bags, count, n]."""
+        wide = c.stretch(c.reshape(rows, (1,) + rows.shape), wide_shape)
+        return c.where(c.stretch(c.reshape(inside, (bags, count, 1)), wide_shape), wide, -math.inf, rows.dtype)
+
+    def bag_of_each():
+        return c.add(c.g.reduce_sum(c.t(after, "i64"), [0]), -1)
+
+    def largest():
+        place = c.g.argmax(of_bags(), axis=1, dtype="i64")
+        return c.g.gather(c.own(indices), place)
+
     if mode == 2:
-        seen = c.reshape(inside, (bags, count, 1))
-        wide = c.stretch(c.reshape(rows, (1, count) + rows.shape[1:]), (bags, count) + rows.shape[1:])
-        best = c.g.reduce_max(c.where(c.stretch(seen, wide.shape), wide, -math.inf, rows.dtype), [1])
+        best = c.g.reduce_max(of_bags(), [1])
         any_seen = c.g.reduce_any(inside, [1], keep_dims=True)
         y = c.where(c.stretch(any_seen, best.shape), best, 0.0, rows.dtype)
     else:
         y = c.matmul(member, rows)
-        y = c.g.div(y, sizes) if mode == 1 else y
-    return [y] + [lambda: c.refuse("its further results")] * 3
+        y = c.g.div(y, c.reshape(c.t(c.g.max(counts, c.t(1, "i64")), rows.dtype), (bags, 1))) if mode == 1 else y
+    further = [bag_of_each, lambda: counts, largest if mode == 2 else lambda: c.t(torch.zeros(1), "i64")]
+    return [y] + [_shaped(c, make, kind) for make, kind in zip(further, c.types[1:])]
+
+
+def _shaped(c, make, kind):
+    """A function that gives a further result as the kind that PyTorch has it in, which may have no or one element."""
+
+    def result():
+        dtype, shape = kind
+        if 0 in shape:
+            return torch.empty(shape, dtype=TORCH[dtype])
+        value = c.t(make(), dtype)
+        return value if value.shape == shape else c.t(torch.zeros(shape), dtype)
+
+    return result
 
 
 @row("embedding_dense_backward")

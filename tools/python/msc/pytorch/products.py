@@ -127,15 +127,20 @@ def _convolve(c, x, w, b, stride, padding, dilation, groups):
     return _with_bias(c, y, b)
 
 
+def _as_planes(c, x):
+    """[n, channels, deep, h, w] as [n * deep, channels, h, w]"""
+    n, channels, deep = x.shape[:3]
+    return c.reshape(c.transpose(x, [0, 2, 1, 3, 4]), (n * deep, channels) + x.shape[3:])
+
+
 def _convolve_volume(c, x, w, b, stride, padding, dilation, groups):
     """The sum over the kernel's depth of convolutions of planes."""
-    n, channels, _, height, width = x.shape
+    n = x.shape[0]
     x = c.g.pad(x, [0, 0, padding[0], 0, 0], [0, 0, padding[0], 0, 0]) if padding[0] else x
     deep, total = (x.shape[2] - dilation[0] * (w.shape[2] - 1) - 1) // stride[0] + 1, None
     for k in range(w.shape[2]):
         first = k * dilation[0]
-        planes = c.cut(x, 2, first, first + (deep - 1) * stride[0] + 1, stride[0])
-        planes = c.reshape(c.transpose(planes, [0, 2, 1, 3, 4]), (n * deep, channels, height, width))
+        planes = _as_planes(c, c.cut(x, 2, first, first + (deep - 1) * stride[0] + 1, stride[0]))
         kernel = c.reshape(c.cut(w, 2, k, k + 1), w.shape[:2] + w.shape[3:])
         part = _convolve(c, planes, kernel, None, stride[1:], padding[1:], dilation[1:], groups)
         total = part if total is None else c.g.add(total, part)
@@ -159,9 +164,8 @@ def _transposed(c, x, w, b, stride, padding, dilation, groups, output_padding):
 
 def _transposed_volume(c, x, w, b, stride, padding, dilation, groups, output_padding):
     """The sum over the kernel's depth of planes put apart by the stride: each falls as far behind as it lies deep."""
-    n, channels, deep, height, width = x.shape
-    step, kernel = stride[0], w.shape[2]
-    planes = c.reshape(c.transpose(x, [0, 2, 1, 3, 4]), (n * deep, channels, height, width))
+    n, _, deep = x.shape[:3]
+    step, kernel, planes = stride[0], w.shape[2], _as_planes(c, x)
     size = (deep - 1) * step - 2 * padding[0] + dilation[0] * (kernel - 1) + output_padding[0] + 1
     whole, total = max(padding[0] + size, deep * step + dilation[0] * (kernel - 1)), None
     for k in range(kernel):
@@ -212,22 +216,64 @@ def conv_transpose(c, x, w, b=None, stride=1, padding=0, output_padding=0, group
     return convolution(c, x, w, b, stride, padding, dilation, True, output_padding, groups)
 
 
+def _weight_gradient(c, x, dy, kernel, stride, padding, dilation, groups):
+    """The gradient of the weight [o, i/groups, *kernel] of a convolution that makes dy of x, which both have two or
+    three dimensions behind their first two.  x is cut, or has more padding behind it, so that its windows are dy's."""
+    sizes = list(zip(x.shape[2:], dy.shape[2:], kernel, stride, padding, dilation))
+    behind = [(out - 1) * s + d * (k - 1) + 1 - n - p for n, out, k, s, p, d in sizes]
+    for i, more in enumerate(behind):
+        x = c.cut(x, 2 + i, 0, x.shape[2 + i] + min(0, more))
+    behind = [max(0, more) for more in behind]
+    if len(kernel) == 2:
+        around = [padding[0], behind[0], padding[1], behind[1]]
+        words = dict(stride=stride, dilation=dilation, padding=around, groups=groups)
+        return c.g.conv2d_weight_grad(x, dy, kernel=list(kernel), **words)
+    x = c.g.pad(x, [0, 0, padding[0], 0, 0], [0, 0, behind[0], 0, 0]) if padding[0] or behind[0] else x
+    around = [padding[1], behind[1], padding[2], behind[2]]
+    words = dict(kernel=kernel[1:], stride=stride[1:], dilation=dilation[1:], padding=around, groups=groups)
+    n, deep = dy.shape[0], dy.shape[2]
+    dy, parts = _as_planes(c, dy), []
+    for k in range(kernel[0]):
+        first = k * dilation[0]
+        planes = _as_planes(c, c.cut(x, 2, first, first + (deep - 1) * stride[0] + 1, stride[0]))
+        part = c.g.conv2d_weight_grad(planes, dy, **words)
+        parts.append(c.reshape(part, part.shape[:2] + (1,) + part.shape[2:]))
+    return c.join(parts, 2)
+
+
 @row("convolution_backward")
 def convolution_backward(c, dy, x, w, _, stride, padding, dilation, transposed, output_padding, groups, mask):
-    if transposed or len(shape_of(w)) not in (3, 4):
-        c.refuse("of a transposed convolution, or of one in three dimensions")
+    """The gradients of x, w and bias.  A transposed convolution is the gradient of one whose x and dy are exchanged."""
     dy, x, w = c.own(dy), c.own(x), c.own(w)
-    shapes = [x.shape, w.shape]
-    stride, padding, dilation = (_each(v, len(w.shape) - 2) for v in (stride, padding, dilation))
-    if len(w.shape) == 3:
+    shapes, n = [shape_of(x), shape_of(w)], len(shape_of(w)) - 2
+    stride, padding, dilation = (_each(v, n) for v in (stride, padding, dilation))
+    if n == 1:
         dy, x, w = (_image(c, v) for v in (dy, x, w))
         stride, padding, dilation = [1] + stride, [0] + padding, [1] + dilation
-    words = dict(stride=stride, dilation=dilation, padding=[padding[0]] * 2 + [padding[1]] * 2, groups=groups)
-    return [
-        lambda: c.reshape(c.g.conv2d_transpose(dy, w, size=list(x.shape[2:]), **words), shapes[0]),
-        lambda: c.reshape(c.g.conv2d_weight_grad(x, dy, kernel=list(w.shape[2:]), **words), shapes[1]),
-        lambda: c.g.reduce_sum(dy, [0, 2, 3]),
-    ]
+    words = (stride, padding, dilation, groups)
+
+    def of_x():
+        if transposed:
+            y = (_convolve_volume if n == 3 else _convolve)(c, dy, w, None, *words)
+            for d in range(2, len(x.shape)):  # output padding may give it another window
+                y = c.cut(y, d, 0, x.shape[d])
+        elif n < 3:
+            around = [padding[0]] * 2 + [padding[1]] * 2
+            size = list(x.shape[2:])
+            y = c.g.conv2d_transpose(
+                dy, w, size=size, stride=stride, dilation=dilation, padding=around, groups=groups
+            )
+        else:
+            sizes = zip(x.shape[2:], dy.shape[2:], w.shape[2:], stride, padding, dilation)
+            rest = [size - ((out - 1) * s - 2 * p + d * (k - 1) + 1) for size, out, k, s, p, d in sizes]
+            y = _transposed_volume(c, dy, w, None, *words, rest)
+        return c.reshape(y, shapes[0])
+
+    def of_w():
+        pair = (dy, x) if transposed else (x, dy)
+        return c.reshape(_weight_gradient(c, *pair, list(w.shape[2:]), *words), shapes[1])
+
+    return [of_x, of_w, lambda: c.g.reduce_sum(dy, [0] + list(range(2, len(dy.shape))))]
 
 
 # ---- pooling ----
@@ -270,56 +316,65 @@ def max_pool(c, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
     return c.reshape(c.g.max_pool(x, kernel, **words), c.shape)
 
 
+def _places(c, x, kernel, stride, padding, dilation, words):
+    """Where in its plane [h, w] the largest element of each window lies, counted row by row."""
+    inside = c.g.cast(c.g.max_pool_index(x, kernel, **words), "i64")  # in its window, row by row
+    across = c.g.mod(inside, c.t(kernel[1], "i64"))
+    down = c.g.div(c.g.sub(inside, across), c.t(kernel[1], "i64"))
+    h0 = (torch.arange(inside.shape[2]) * stride[0] - padding[0]).reshape(-1, 1)
+    w0 = torch.arange(inside.shape[3]) * stride[1] - padding[1]
+    h = c.g.add(c.mul(down, dilation[0]), c.t(h0, "i64"))
+    w = c.g.add(c.mul(across, dilation[1]), c.t(w0, "i64"))
+    return c.g.add(c.mul(h, x.shape[3]), w)
+
+
 @row("max_pool2d_with_indices", "max_pool1d_with_indices")
 def max_pool_with_indices(c, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
-    n = int(c.name[8])
     shape = c.shape
-    x, kernel, stride, padding, dilation, words = _max_pool(c, n, x, kernel, stride, padding, dilation)
-
-    def places():
-        inside = c.g.cast(c.g.max_pool_index(x, kernel, **words), "i64")  # in its window, row by row
-        across = c.g.mod(inside, c.t(kernel[1], "i64"))
-        down = c.g.div(c.g.sub(inside, across), c.t(kernel[1], "i64"))
-        h0 = (torch.arange(inside.shape[2]) * stride[0] - padding[0]).reshape(-1, 1)
-        w0 = torch.arange(inside.shape[3]) * stride[1] - padding[1]
-        h = c.g.add(c.mul(down, dilation[0]), c.t(h0, "i64"))
-        w = c.g.add(c.mul(across, dilation[1]), c.t(w0, "i64"))
-        return c.reshape(c.g.add(c.mul(h, x.shape[3]), w), shape)
-
-    return [c.reshape(c.g.max_pool(x, kernel, **words), shape), places]
+    x, *lists, words = _max_pool(c, int(c.name[8]), x, kernel, stride, padding, dilation)
+    pooled = c.reshape(c.g.max_pool(x, lists[0], **words), shape)
+    return [pooled, lambda: c.reshape(_places(c, x, *lists, words), shape)]
 
 
-@row("max_pool2d_with_indices_backward")
-def max_pool_backward(c, dy, x, kernel, stride, padding, dilation, ceil_mode, indices):
-    n = math.prod(shape_of(x)[-2:])
-    flat = [c.reshape(v, shape_of(v)[:-2] + (math.prod(shape_of(v)[-2:]),)) for v in (indices, dy)]
-    return c.reshape(c.g.add_along(*flat, rows=n, axis=len(shape_of(x)) - 2), c.shape)
+def _max_pool_backward(n):
+    def backward(c, dy, x, *more):
+        """The indices, the last argument, count in the last n dimensions."""
+        count = math.prod(shape_of(x)[-n:])
+        flat = [c.reshape(v, shape_of(v)[:-n] + (math.prod(shape_of(v)[-n:]),)) for v in (more[-1], dy)]
+        return c.reshape(c.g.add_along(*flat, rows=count, axis=len(shape_of(x)) - n), c.shape)
+
+    return backward
+
+
+for _n in (2, 3):
+    row(f"max_pool{_n}d_with_indices_backward", f"adaptive_max_pool{_n}d_backward")(_max_pool_backward(_n))
 
 
 @row("max_pool3d", "max_pool3d_with_indices")
 def max_pool3d(c, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
-    """Over planes, then over what is left along the depth; which element it was is not kept."""
+    """Over planes, then over what is left along the depth."""
     kernel, stride, padding, dilation = _window_lists(3, kernel, stride, padding, dilation)
     x, shape = c.own(x), c.shape
     lead, (deep, height, width) = math.prod(x.shape[:-3]), x.shape[-3:]
     high = _high_pads((deep, height, width), shape[-3:], kernel, stride, padding, dilation)
-    y = c.g.max_pool(
-        c.reshape(x, (lead, deep, height, width)),
-        kernel[1:],
-        stride=stride[1:],
-        dilation=dilation[1:],
-        padding=[padding[1], high[1], padding[2], high[2]],
-    )
-    plane = y.shape[2] * y.shape[3]
-    y = c.g.max_pool(
-        c.reshape(y, (lead, 1, deep, plane)),
-        [kernel[0], 1],
-        stride=[stride[0], 1],
-        dilation=[dilation[0], 1],
-        padding=[padding[0], high[0], 0, 0],
-    )
-    y = c.reshape(y, shape)
-    return [y, lambda: c.refuse("its indices")] if "indices" in c.name else y
+    x = c.reshape(x, (lead, deep, height, width))
+    lists = [v[1:] for v in (kernel, stride, padding, dilation)]
+    words = dict(stride=stride[1:], dilation=dilation[1:], padding=[padding[1], high[1], padding[2], high[2]])
+    y = c.g.max_pool(x, kernel[1:], **words)
+    columns = (lead, 1, deep, y.shape[2] * y.shape[3])
+    y = c.reshape(y, columns)
+    down = [[v[0], fill] for v, fill in zip((kernel, stride, padding, dilation), (1, 1, 0, 1))]
+    down_words = dict(stride=down[1], dilation=down[3], padding=[padding[0], high[0], 0, 0])
+    pooled = c.reshape(c.g.max_pool(y, down[0], **down_words), shape)
+
+    def places():
+        at = _places(c, y, *down, down_words)  # depth and column
+        column = c.g.mod(at, c.t(columns[3], "i64"))
+        depth = c.g.div(c.g.sub(at, column), c.t(columns[3], "i64"))
+        in_plane = c.reshape(_places(c, x, *lists, words), columns)
+        return c.reshape(c.g.add(c.mul(depth, height * width), c.g.take_along(in_plane, depth, axis=2)), shape)
+
+    return [pooled, places] if "indices" in c.name else pooled
 
 
 def _counts(n, size, out, kernel, stride, padding, count_include_pad, divisor_override):
@@ -371,19 +426,35 @@ for _n in (1, 2, 3):
     row(f"avg_pool{_n}d")(_avg_pool(_n))
 
 
-@row("avg_pool2d_backward")
-def avg_pool2d_backward(c, dy, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    kernel, stride, padding, _ = _window_lists(2, kernel, stride, padding)
-    dy, shape = c.own(dy), c.shape
-    size, out = shape[-2:], dy.shape[-2:]
-    counts = _counts(2, size, out, kernel, stride, padding, count_include_pad, divisor_override)
-    dy = c.g.mul(dy, c.t(math.prod(kernel) / counts, dy.dtype))
-    high = _high_pads(size, out, kernel, stride, padding, [1, 1])
-    dy = c.reshape(dy, (1,) * (4 - len(dy.shape)) + dy.shape)
-    y = c.g.avg_pool_grad(
-        dy, kernel, size=list(size), stride=stride, padding=[padding[0], high[0], padding[1], high[1]]
-    )
-    return c.reshape(y, shape)
+def _spread_over_windows(c, dy, size, kernel, stride, padding, high):
+    words = dict(stride=stride, padding=[padding[0], high[0], padding[1], high[1]])
+    return c.g.avg_pool_grad(dy, kernel, size=list(size), **words)
+
+
+def _avg_pool_backward(n):
+    def backward(c, dy, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
+        kernel, stride, padding, _ = _window_lists(n, kernel, stride, padding)
+        dy, shape = c.own(dy), c.shape
+        size, out = shape[-n:], dy.shape[-n:]
+        counts = _counts(n, size, out, kernel, stride, padding, count_include_pad, divisor_override)
+        dy = c.g.mul(dy, c.t(math.prod(kernel) / counts, dy.dtype))
+        high = _high_pads(size, out, kernel, stride, padding, [1] * n)
+        lead = math.prod(shape[:-n])
+        if n == 3:
+            dy = c.reshape(dy, (lead, 1, out[0], math.prod(out[1:])))
+            down = ([kernel[0], 1], [stride[0], 1], [padding[0], 0], [high[0], 0])
+            dy = _spread_over_windows(c, dy, (size[0], dy.shape[3]), *down)
+            dy = c.reshape(dy, (lead, size[0]) + tuple(out[1:]))
+        else:
+            dy = c.reshape(dy, (1,) * (4 - len(dy.shape)) + dy.shape)
+        y = _spread_over_windows(c, dy, size[-2:], *(v[-2:] for v in (kernel, stride, padding, high)))
+        return c.reshape(y, shape)
+
+    return backward
+
+
+for _n in (2, 3):
+    row(f"avg_pool{_n}d_backward")(_avg_pool_backward(_n))
 
 
 def _adaptive_means(size, out):
@@ -412,23 +483,47 @@ for _n in (1, 2, 3):
     row(f"adaptive_avg_pool{_n}d", f"_adaptive_avg_pool{_n}d")(_adaptive(_n))
 
 
+def _adaptive_windows(size, out):
+    """Which elements each window sees: [out, widest]; those that are not the widest see their last several times."""
+    spans = [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
+    widest = max(end - start for start, end in spans)
+    return torch.tensor([[min(start + k, end - 1) for k in range(widest)] for start, end in spans])
+
+
 def _adaptive_max(n):
     def adaptive_max(c, x, out):
         shape, x, out = c.shape, c.own(x), _each(out, n)
         rank = len(x.shape)
-        for d, o in zip(range(rank - n, rank), out):
-            size = x.shape[d]
-            starts = [i * size // o for i in range(o)]
-            ends = [-(-(i + 1) * size // o) for i in range(o)]
-            widest = max(e - s for s, e in zip(starts, ends))
-            # windows that are not the widest see their last element several times
-            places = torch.tensor([[min(s + k, e - 1) for k in range(widest)] for s, e in zip(starts, ends)])
-            if len(set(starts)) == o and size == o * widest:
-                windows = c.reshape(x, x.shape[:d] + (o, widest) + x.shape[d + 1 :])
-            else:
-                windows = c.pick(x, d, places)
-            x = c.g.reduce_max(windows, [d + 1])
-        return [c.reshape(x, shape), lambda: c.refuse("its indices")]
+        dims = list(zip(range(rank - n, rank), out))
+
+        def windows(x, d, places):
+            o, widest = places.shape
+            if x.shape[d] == o * widest:
+                return c.reshape(x, x.shape[:d] + (o, widest) + x.shape[d + 1 :])
+            return c.pick(x, d, places)
+
+        def pooled():
+            y = x
+            for d, o in dims:
+                y = c.g.reduce_max(windows(y, d, _adaptive_windows(y.shape[d], o)), [d + 1])
+            return c.reshape(y, shape)
+
+        def indices():
+            y, at, step = x, None, 1  # where the largest so far lies, counted in the dimensions behind
+            for d, o in reversed(dims):
+                places = _adaptive_windows(y.shape[d], o)
+                size, seen = y.shape[d], windows(y, d, places)
+                best = c.g.argmax(seen, axis=d + 1, keep_dims=True, dtype="i64")
+                y = c.reshape(c.g.take_along(seen, best, axis=d + 1), y.shape[:d] + (o,) + y.shape[d + 1 :])
+                own = c.g.add(c.reshape(best, y.shape), c.t(places[:, :1].reshape((o,) + (1,) * (rank - d - 1)), "i64"))
+                own = c.mul(own, step)
+                if at is not None:
+                    before = c.g.take_along(windows(at, d, places), best, axis=d + 1)
+                    own = c.g.add(own, c.reshape(before, y.shape))
+                at, step = own, step * size
+            return c.reshape(at, shape)
+
+        return [pooled, indices]
 
     return adaptive_max
 
@@ -437,12 +532,18 @@ for _n in (1, 2, 3):
     row(f"adaptive_max_pool{_n}d")(_adaptive_max(_n))
 
 
-@row("_adaptive_avg_pool2d_backward")
-def adaptive_avg_pool2d_backward(c, dy, x):
-    dy, rank = c.own(dy), len(shape_of(x))
-    for d in (rank - 2, rank - 1):
-        dy = c.apply_along(dy, d, _adaptive_means(shape_of(x)[d], shape_of(dy)[d]).T)
-    return dy
+def _adaptive_backward(n):
+    def backward(c, dy, x):
+        dy, rank = c.own(dy), len(shape_of(x))
+        for d in range(rank - n, rank):
+            dy = c.apply_along(dy, d, _adaptive_means(shape_of(x)[d], shape_of(dy)[d]).T)
+        return dy
+
+    return backward
+
+
+for _n in (2, 3):
+    row(f"_adaptive_avg_pool{_n}d_backward")(_adaptive_backward(_n))
 
 
 # ---- resizing: each dimension apart from the other ----
@@ -515,6 +616,37 @@ for _n in (1, 2, 3):
         f"_upsample_nearest_exact{_n}d.vec",
         f"_upsample_nearest_exact{_n}d",
     )(_nearest(_n))
+
+
+def _antialiased_matrix(c, size, out, align_corners, scale):
+    """The matrix [out, size] of one dimension, as _resize_matrix makes it."""
+    op = getattr(torch.ops.aten, c.name.split(".")[0].removesuffix("_backward")).default
+    line = torch.eye(size, dtype=torch.float64)[:, None, None, :]  # one pixel high: wrong in PyTorch if one wide
+    return op(line, [1, out], bool(align_corners), None, scale)[:, 0, 0, :].T
+
+
+_ANTIALIASED = [f"_upsample_{kind}2d_aa" for kind in ("bilinear", "bicubic", "lanczos")]
+
+
+@row(*_ANTIALIASED)
+def upsample_antialiased(c, x, size, align_corners, scale_h=None, scale_w=None):
+    x = c.own(x)
+    for d, out, scale in zip((2, 3), size, (scale_h, scale_w)):
+        x = c.apply_along(x, d, _antialiased_matrix(c, x.shape[d], out, align_corners, scale))
+    return x
+
+
+@row(*(f"{name}.vec" for name in _ANTIALIASED))
+def upsample_antialiased_by(c, x, size, align_corners, scales=None):
+    return upsample_antialiased(c, x, _sizes(c, 2), align_corners, *_scales(scales, 2))
+
+
+@row(*(f"{name}_backward" for name in _ANTIALIASED))
+def upsample_antialiased_backward(c, dy, size, input_size, align_corners, scale_h=None, scale_w=None):
+    dy = c.own(dy)
+    for d, scale in zip((2, 3), (scale_h, scale_w)):
+        dy = c.apply_along(dy, d, _antialiased_matrix(c, input_size[d], size[d - 2], align_corners, scale).T)
+    return dy
 
 
 @row("einsum")

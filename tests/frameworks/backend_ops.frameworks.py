@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""torch.compile(backend="msc") of single operations, forward and backward: the tensors that eager PyTorch gives, and no
+call is left to PyTorch."""
+
+import math
+import os
+import sys
+import warnings
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from framework import need  # noqa: E402
+
+need("torch", "numpy", "flatbuffers")
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+from msc.pytorch.backend import Fallback  # noqa: E402
+
+torch.manual_seed(0)
+x = torch.randn(3, 4)
+image, volume = torch.randn(2, 3, 8, 9), torch.randn(2, 3, 4, 5, 6)
+ties = torch.randint(0, 3, (2, 3, 4, 6, 6)).float()
+points, space = torch.rand(2, 5, 5, 2) * 2.4 - 1.2, torch.rand(2, 3, 3, 3, 3) * 2.4 - 1.2
+bag, starts = torch.tensor([0, 1, 2, 0]), torch.tensor([0, 2, 2])
+CALLS = {}  # name -> (function, tensors)
+
+
+def call(name, function, *tensors):
+    assert name not in CALLS, name
+    CALLS[name] = function, tensors
+
+
+# ---- windows ----
+
+call("conv_transpose1d", lambda x, w: F.conv_transpose1d(x, w, stride=2, padding=1, output_padding=1), image[0],
+     torch.randn(8, 2, 3))
+call("conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1), image,
+     torch.randn(3, 2, 3, 3), torch.randn(2))
+call("conv_transpose2d, groups", lambda x, w: F.conv_transpose2d(x, w, stride=(2, 1), padding=(0, 1), groups=3,
+                                                                 dilation=(1, 2)), image, torch.randn(3, 2, 3, 3))
+call("conv3d", lambda x, w, b: F.conv3d(x, w, b, stride=(1, 2, 1), padding=1), volume, torch.randn(4, 3, 3, 3, 3),
+     torch.randn(4))
+call("conv3d, groups", lambda x, w: F.conv3d(x, w, stride=2, padding=(0, 1, 1), groups=3, dilation=(2, 1, 1)), volume,
+     torch.randn(3, 1, 2, 3, 3))
+call("conv_transpose3d", lambda x, w: F.conv_transpose3d(x, w, stride=2, padding=1, output_padding=1), volume,
+     torch.randn(3, 2, 3, 3, 3))
+call("conv2d", lambda x, w: F.conv2d(x, w, stride=3, padding=1), image, torch.randn(4, 3, 2, 2))
+for n, sizes in ((1, 3), (2, (3, 4)), (3, (2, 3, 3))):
+    given = (image[0], image, volume)[n - 1]
+    call(f"adaptive_max_pool{n}d", lambda x, f=getattr(F, f"adaptive_max_pool{n}d"), s=sizes: f(x, s), given)
+    call(f"adaptive_avg_pool{n}d", lambda x, f=getattr(F, f"adaptive_avg_pool{n}d"), s=sizes: f(x, s), given)
+call("adaptive_max_pool3d, places", lambda x: F.adaptive_max_pool3d(x, (3, 4, 2), return_indices=True), ties)
+call("adaptive_max_pool2d, places", lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True), ties[0])
+call("max_pool3d", lambda x: F.max_pool3d(x, 2), volume)
+call("max_pool3d, ceil", lambda x: F.max_pool3d(x, 3, 2, 1, ceil_mode=True), volume)
+call("max_pool3d, places", lambda x: F.max_pool3d(x, (2, 3, 2), (1, 2, 3), (1, 1, 0), return_indices=True), ties)
+call("avg_pool3d", lambda x: F.avg_pool3d(x, 2), volume)
+call("avg_pool3d, ceil", lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), volume)
+call("local_response_norm", lambda x: F.local_response_norm(x, 2), image)
+for mode in ("replicate", "reflect"):
+    call(f"pad1d, {mode}", lambda x, m=mode: F.pad(x, (1, 2), mode=m), image[0])
+    call(f"pad2d, {mode}", lambda x, m=mode: F.pad(x, (1, 2, 0, 1), mode=m), image)
+    call(f"pad3d, {mode}", lambda x, m=mode: F.pad(x, (1, 2, 0, 1, 2, 1), mode=m), volume)
+
+# ---- sampling ----
+
+for mode in ("bilinear", "bicubic", "lanczos"):
+    for size in ((5, 4), (11, 9)):
+        call(f"interpolate, {mode}, {size}", lambda x, m=mode, s=size: F.interpolate(
+            x, size=s, mode=m, antialias=True), image)
+call("interpolate, trilinear", lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), volume)
+for aligned in (False, True):
+    for around in ("zeros", "border", "reflection"):
+        for mode in ("bilinear", "nearest"):
+            words = dict(mode=mode, padding_mode=around, align_corners=aligned)
+            call(f"grid_sample of volumes, {words}", lambda x, g, w=words: F.grid_sample(x, g, **w), volume, space)
+        words = dict(mode="bicubic" if aligned else "bilinear", padding_mode=around, align_corners=aligned)
+        call(f"grid_sample, {words}", lambda x, g, w=words: F.grid_sample(x, g, **w), image, points)
+
+# ---- distances, places, bags ----
+
+for p in (0.5, 1, 2, 3, math.inf):
+    call(f"pdist, {p}", lambda x, p=p: F.pdist(x, p), x)
+    call(f"cdist, {p}", lambda a, b, p=p: torch.cdist(a, b, p), x, torch.cat([x[:1], x + 1]))
+call("take", lambda x: torch.take(x, torch.tensor([[1, 5], [1, 0]])), x)
+call("put", lambda x, y: torch.put(x, torch.tensor([1, 5]), y), x, torch.randn(2))
+call("masked_scatter", lambda a, b: a.masked_scatter(x > 0, b), x, x * 3)
+call("searchsorted", lambda a: torch.searchsorted(torch.tensor([-0.5, 0.0, 1.0]), a, right=True), x)
+call("nanmedian", lambda a: torch.nanmedian(a, 1),
+     torch.tensor([[1.0, math.nan, 3.0, 0.5], [math.nan, 2.0, math.nan, math.nan]]))
+for words in (dict(mode="sum"), dict(mode="mean", padding_idx=1), dict(mode="max"), dict(mode="max", padding_idx=1)):
+    call(f"embedding_bag, {words}", lambda t, w=words: F.embedding_bag(bag, t, starts, **w), x)
+call("embedding_bag, weights", lambda t, v: F.embedding_bag(bag, t, torch.tensor([0, 2, 4]), per_sample_weights=v,
+                                                            include_last_offset=True, mode="sum"), x, x[0])
+
+# ---- products, two operands ----
+
+call("bilinear", lambda a, b, w: F.bilinear(a, b, w), x, x[:, :3].clone(), torch.randn(2, 4, 3))
+call("fmax", torch.fmax, torch.tensor([1.0, math.nan, 2.0]), torch.tensor([0.5, 3.0, math.nan]))
+call("fmin", torch.fmin, torch.tensor([1.0, math.nan, 2.0]), torch.tensor([0.5, 3.0, math.nan]))
+call("copysign", torch.copysign, x[0], torch.tensor([1.0, -2.0, 0.0, -0.0]))
+
+
+# ---- the test ----
+
+
+def results(function, tensors, compiled):
+    """The tensors that a call gives, and the gradients of their sum with weights."""
+    torch._dynamo.reset()
+    tensors = [t.clone().requires_grad_() if t.is_floating_point() else t for t in tensors]
+    got = torch.compile(function, backend="msc", fullgraph=True)(*tensors) if compiled else function(*tensors)
+    got = list(got) if isinstance(got, tuple) else [got]
+    generator = torch.Generator().manual_seed(1)
+    total = sum((r * (torch.rand(r.shape, generator=generator) + 0.5)).sum() for r in got if r.requires_grad)
+    if isinstance(total, torch.Tensor):
+        got += torch.autograd.grad(total, tensors, allow_unused=True, materialize_grads=True)
+    return [t.detach() for t in got]
+
+
+def check(name, function, tensors):
+    wanted = results(function, tensors, False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        try:
+            got = results(function, tensors, True)
+        except Fallback as e:
+            raise AssertionError(f"{name}: {e}") from None
+    assert len(got) == len(wanted), f"{name}: {len(got)} tensors, not {len(wanted)}"
+    for i, (a, b) in enumerate(zip(got, wanted)):
+        torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-5, equal_nan=True, msg=lambda m: f"{name}: {i}: {m}")
+
+
+for name in CALLS:
+    if len(sys.argv) < 2 or sys.argv[1] in name:
+        check(name, *CALLS[name])
+print(f"{len(CALLS)} calls")

@@ -1,0 +1,232 @@
+"""Decompositions that PyTorch lacks: calls in terms of others, which have rows or decompositions of their own."""
+
+import math
+
+import torch
+from torch._decomp import decomposition_table
+
+DECOMPOSITIONS = {}  # ATen overload -> function that computes what it does with other calls
+
+
+def decomposition(*names):
+    """Registers a function for overloads: "put"; a name without a dot is its overload "default"."""
+
+    def register(function):
+        for name in names:
+            packet, _, overload = name.partition(".")
+            DECOMPOSITIONS[getattr(getattr(torch.ops.aten, packet), overload or "default")] = function
+        return function
+
+    return register
+
+
+def _gradients(function, inputs, dy, wanted):
+    """The gradients of a function of tensors for those of its inputs that are wanted; None for the others."""
+    kept = [x for x, w in zip(inputs, wanted) if w]
+
+    def of(*given):
+        given = iter(given)
+        return function(*(next(given) if w else x for x, w in zip(inputs, wanted)))
+
+    found = iter(torch.func.vjp(of, *kept)[1](dy) if kept else ())
+    return tuple(next(found) if w else None for w in wanted)
+
+
+# ---- sampling of images and volumes ----
+
+
+@decomposition("grid_sampler_2d_backward")
+def grid_sampler_2d_backward(dy, x, grid, mode, padding_mode, align_corners, output_mask):
+    sample = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+    return _gradients(lambda *v: sample(*v, mode, padding_mode, align_corners), (x, grid), dy, output_mask)
+
+
+def _reflected(x, low, high):
+    """x mirrored at both ends until it lies between them; both are twice the place, so that they are whole numbers."""
+    if low == high:
+        return torch.zeros_like(x)
+    low, span = low / 2, (high - low) / 2
+    off = (x - low).abs()
+    turns = torch.floor(off / span)
+    rest = off - turns * span
+    return torch.where(turns.remainder(2) == 0, rest, span - rest) + low
+
+
+def _place(x, size, padding_mode, align_corners):
+    """From -1 .. 1 to a place among so many elements."""
+    x = (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
+    if padding_mode == 2:
+        x = _reflected(x, 0, 2 * (size - 1)) if align_corners else _reflected(x, -1, 2 * size - 1)
+    return x.clamp(0, size - 1) if padding_mode else x
+
+
+@decomposition("grid_sampler_3d")
+def grid_sampler_3d(x, grid, mode, padding_mode, align_corners):
+    n, channels, *size = x.shape
+    places = [_place(grid[..., 2 - i], size[i], padding_mode, align_corners) for i in range(3)]
+    flat = x.reshape(n, channels, -1)
+
+    def read(corner):
+        """The elements at whole places, [n, channels, deep, h, w]; zeros outside."""
+        inside, index = None, 0
+        for p, s in zip(corner, size):
+            here = (p >= 0) & (p <= s - 1)
+            inside = here if inside is None else inside & here
+            index = index * s + p.clamp(0, s - 1).to(torch.int64)
+        index = index.reshape(n, 1, -1).expand(n, channels, -1)
+        values = flat.gather(2, index).reshape((n, channels) + tuple(grid.shape[1:4]))
+        return values * inside.unsqueeze(1).to(x.dtype)
+
+    if mode == 1:
+        return read([p.round() for p in places])
+    low, total = [p.floor().detach() for p in places], 0
+    for corner in range(8):
+        at, weight = [], 1
+        for i, (p, first) in enumerate(zip(places, low)):
+            behind = corner >> i & 1
+            at.append(first + behind)
+            weight = weight * ((p - first) if behind else (first + 1 - p))
+        total = total + read(at) * weight.unsqueeze(1)
+    return total
+
+
+@decomposition("grid_sampler_3d_backward")
+def grid_sampler_3d_backward(dy, x, grid, mode, padding_mode, align_corners, output_mask):
+    return _gradients(lambda *v: grid_sampler_3d(*v, mode, padding_mode, align_corners), (x, grid), dy, output_mask)
+
+
+# ---- distances ----
+
+
+def _slope_of_distance(off, distance, p):
+    """d distance / d off of p-norms; 0 where they have none."""
+    if p == 0:
+        return torch.zeros_like(off)
+    if p == 1:
+        return off.sign()
+    if p == 2:
+        return torch.where(distance == 0, 0.0, off / torch.where(distance == 0, 1.0, distance))
+    if p == math.inf:
+        return off.sign() * (off.abs() == distance)
+    none = (distance == 0) | (off == 0)
+    ratio = torch.where(none, 1.0, off.abs() / torch.where(distance == 0, 1.0, distance))
+    return torch.where(none, 0.0, off.sign() * ratio ** (p - 1))
+
+
+@decomposition("_cdist_backward")
+def cdist_backward(dy, a, b, p, distance):
+    off = a.unsqueeze(-2) - b.unsqueeze(-3)
+    return (dy.unsqueeze(-1) * _slope_of_distance(off, distance.unsqueeze(-1), p)).sum(-2)
+
+
+@decomposition("_pdist_backward")
+def pdist_backward(dy, x, p, distance):
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    off = x.index_select(0, first) - x.index_select(0, second)
+    pairs = dy.unsqueeze(-1) * _slope_of_distance(off, distance.unsqueeze(-1), p)
+    return torch.zeros_like(x).index_add(0, first, pairs).index_add(0, second, -pairs)
+
+
+# ---- elements named by one number ----
+
+
+@decomposition("put")
+def put(x, index, source, accumulate=False):
+    flat = x.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate)
+    return flat.reshape(x.shape)
+
+
+@decomposition("masked_scatter_backward")
+def masked_scatter_backward(dy, mask, sizes):
+    """The source's element of each place of the mask: its number among those that are true."""
+    num, flat = math.prod(sizes), mask.expand_as(dy).reshape(-1)
+    number = torch.where(flat, flat.to(torch.int64).cumsum(0) - 1, num)  # others fall behind the last
+    return torch.zeros(num + 1, dtype=dy.dtype).index_add(0, number, dy.reshape(-1))[:num].reshape(sizes)
+
+
+@decomposition("searchsorted.Tensor")
+def searchsorted(ordered, x, *, out_int32=False, right=False, side=None, sorter=None):
+    ordered = ordered if sorter is None else ordered.gather(-1, sorter)
+    right = right or side == "right"
+    line = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
+    below = line <= x.unsqueeze(-1) if right else line < x.unsqueeze(-1)
+    return below.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+@decomposition("nanmedian.dim")
+def nanmedian(x, dim, keepdim=False):
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64)
+    values, places = x.sort(dim)  # what is no number comes last
+    middle = ((~x.isnan()).sum(dim, keepdim=True) - 1).clamp(min=0).div(2, rounding_mode="floor")
+    values, places = values.gather(dim, middle), places.gather(dim, middle)
+    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+
+# ---- bags of embeddings ----
+
+
+def _bag_of_each(indices, offsets):
+    """The number of the bag of each index."""
+    places = torch.arange(indices.shape[0], device=indices.device)
+    return (offsets <= places.unsqueeze(1)).sum(1) - 1
+
+
+@decomposition("_embedding_bag_backward")
+def embedding_bag_backward(
+    dy, indices, offsets, _, bag_size, largest, rows, by_frequency, mode, sparse, weights, padding_idx=-1
+):
+    if by_frequency or sparse:
+        raise NotImplementedError("scale_grad_by_freq, or sparse gradients")
+    table = torch.zeros(rows, dy.shape[1], dtype=dy.dtype)
+    bags = _bag_of_each(indices, offsets)
+    kept = (indices != padding_idx).to(dy.dtype).unsqueeze(1)
+    if mode == 0:
+        each = dy.index_select(0, bags) * kept
+        each = each if weights is None else each * weights.unsqueeze(1)
+        return table.index_add(0, indices, each)
+    filled = torch.zeros(dy.shape[0], 1, dtype=dy.dtype).index_add(0, bags, kept)  # how many rows a bag has
+    if mode == 1:
+        return table.index_add(0, indices, (dy / filled.clamp(min=1)).index_select(0, bags) * kept)
+    return table.scatter_add(0, largest, dy * (filled > 0))
+
+
+@decomposition("_embedding_bag_per_sample_weights_backward")
+def embedding_bag_weights_backward(dy, table, indices, offsets, _, mode, padding_idx=-1):
+    own = dy.index_select(0, _bag_of_each(indices, offsets)) * table.index_select(0, indices)
+    return own.sum(1) * (indices != padding_idx)
+
+
+# ---- products ----
+
+
+@decomposition("_trilinear")
+def trilinear(a, b, c, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    """The product of three tensors that are stretched over some dimensions, summed over others."""
+    rank = a.dim() + len(expand1)
+    letters = "abcdefghijklmnopqrstuvwxyz"[:rank]
+    own = ["".join(v for d, v in enumerate(letters) if d not in gone) for gone in (expand1, expand2, expand3, sumdim)]
+    return torch.einsum(f"{own[0]},{own[1]},{own[2]}->{own[3]}", a, b, c)
+
+
+# ---- two operands ----
+
+
+def _other_if_no_number(choose):
+    def choice(a, b):
+        return torch.where(a.isnan(), b, torch.where(b.isnan(), a, choose(a, b)))
+
+    return choice
+
+
+decomposition("fmax")(_other_if_no_number(torch.maximum))
+decomposition("fmin")(_other_if_no_number(torch.minimum))
+
+
+@decomposition("copysign.Tensor")
+def copysign(a, b):
+    """The sign of a zero is that of one divided by it."""
+    dtype = torch.result_type(a, b)
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+    a, b = a.to(dtype).abs(), b.to(dtype)
+    return torch.where((b < 0) | ((b == 0) & (1 / b < 0)), -a, a)
