@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""minimax: the polynomial coefficients of codegen/emit/math.c, by Remez' exchange in 60 digits (needs mpmath; not part
-of the build).
+"""minimax: the polynomial coefficients of codegen/emit/math.c and ir/expand/special.c, by Remez' exchange in 60 digits
+(needs mpmath; not part of the build).
 
 Prints C tables, lowest power first.  Each row of FITS: name, function of t, weight, degree, interval of t."""
 import sys
@@ -76,6 +76,51 @@ one = lambda t: mp.mpf(1)
 quarter_pi = mp.pi / 4 * mp.mpf("1.001")
 s_most = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.001")
 
+
+
+def on_half_line(t):
+    """x from 0 to infinity for t from -1 to 1"""
+    return 3 * (1 + t) / (1 - t)
+
+
+def erfcx_scaled(t):
+    """(1 + 2x) exp(x^2) erfc(x); its limit at infinity is 2 / sqrt(pi)"""
+    if 1 - t < mp.mpf("1e-3"):
+        return (1 + 2 * (x := on_half_line(t))) * erfcx_far(x) if t != 1 else 2 / mp.sqrt(mp.pi)
+    x = on_half_line(t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def erfcx_far(x):
+    terms = [(-1) ** n * mp.fac2(2 * n - 1) / (2 * x * x) ** n for n in range(20)]
+    return mp.fsum(terms) / (x * mp.sqrt(mp.pi))
+
+
+def lgamma_core(t):
+    """lgamma(x) / ((x - 1) (x - 2)), x = 1.4 + 0.8 t"""
+    x = mp.mpf("1.4") + mp.mpf("0.8") * t
+    for zero, slope in ((1, mp.euler), (2, 1 - mp.euler)):
+        if abs(x - zero) < mp.mpf("1e-25"):
+            return slope
+    return mp.loggamma(x) / ((x - 1) * (x - 2))
+
+
+def bessel_far(order):
+    """sqrt(x) exp(-x) I(x) for x = 16 / (t + 1)"""
+
+    def f(t):
+        if t + 1 < mp.mpf("1e-4"):  # by the asymptotic series
+            u, term, total = (t + 1) / 16, mp.mpf(1), mp.mpf(1)
+            for n in range(1, 16):
+                term *= -(4 * order**2 - (2 * n - 1) ** 2) * u / (8 * n)
+                total += term
+            return total / mp.sqrt(2 * mp.pi)
+        x = 16 / (t + 1)
+        return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
+
+    return f
+
+
 FITS = [
     # exp(r) = 1 + r + r^2 P(r)
     ("exp_f32", expm1_rest, one, 4, -half_ln2, half_ln2),
@@ -102,10 +147,42 @@ FITS = [
     ("atan_f64", atan_rest, one, 12, mp.mpf(0), eighth),
 ]
 
-for name, f, weight, degree, a, b in FITS:
-    if len(sys.argv) > 1 and name not in sys.argv[1:]:
-        continue
-    coefficients, error = remez(f, weight, degree, a, b)
+# On t from -1 to 1, through Chebyshev's points: name, function, degree.  The largest error is at most a few times that
+# of the best polynomial, and is found in a moment.
+INTERPOLATED = [
+    # exp(x^2) erfc(x) = P(t) / (1 + 2x), t = (x - 3) / (x + 3)
+    ("erfcx_f32", erfcx_scaled, 12),
+    ("erfcx_f64", erfcx_scaled, 25),
+    # lgamma(x) = (x - 1) (x - 2) P(t), x = 1.4 + 0.8 t
+    ("lgamma_f32", lgamma_core, 14),
+    ("lgamma_f64", lgamma_core, 29),
+    # exp(-x) I(x) = P(t) / sqrt(x), t = 16 / x - 1, beyond 8
+    ("i0_far_f32", bessel_far(0), 6),
+    ("i0_far_f64", bessel_far(0), 21),
+    ("i1_far_f32", bessel_far(1), 6),
+    ("i1_far_f64", bessel_far(1), 21),
+]
+
+
+def interpolate(f, degree):
+    """The polynomial through Chebyshev's points; coefficients and the largest error on a grid."""
+    nodes = [mp.cos(mp.pi * (i + mp.mpf("0.5")) / (degree + 1)) for i in range(degree + 1)]
+    rows = mp.matrix([[t**k for k in range(degree + 1)] for t in nodes])
+    coefficients = list(mp.lu_solve(rows, mp.matrix([f(t) for t in nodes])))
+    grid = [mp.cos(mp.pi * (i + mp.mpf("0.37")) / 200) for i in range(200)]
+    return coefficients, max(abs(mp.polyval(coefficients[::-1], t) - f(t)) for t in grid)
+
+
+def show(name, coefficients, error):
     digits = 9 if name.endswith("f32") else 17
     text = ", ".join(mp.nstr(c, digits, min_fixed=0, max_fixed=0) for c in coefficients)
     print(f"static const double {name}[] = {{{text}}}; /* {mp.nstr(error, 2)} */", flush=True)
+
+
+wanted = sys.argv[1:]
+for name, f, weight, degree, a, b in FITS:
+    if not wanted or name in wanted:
+        show(name, *remez(f, weight, degree, a, b))
+for name, f, degree in INTERPOLATED:
+    if not wanted or name in wanted:
+        show(name, *interpolate(f, degree))

@@ -166,6 +166,43 @@ bool grad_atan2(msc_grad_ctx *g, msc_op *op) {
 
 /* dy 2/sqrt(pi) exp(-x^2) */
 bool grad_erf(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(-(b * b)) * 1.1283791670955126)"); }
+bool grad_erfc(msc_grad_ctx *g, msc_op *op) {
+  return give_formula(g, op, "-(a * (exp(-(b * b)) * 1.1283791670955126))");
+}
+bool grad_erfcx(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (2 * b * c - 1.1283791670955126)"); }
+bool grad_erfinv(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(c * c) * 0.88622692545275801)"); }
+bool grad_lgamma(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * digamma(b)"); }
+bool grad_digamma(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * polygamma(b)"); }
+
+bool grad_polygamma(msc_grad_ctx *g, msc_op *op) {
+  msc_value *x = in(op, 0);
+  msc_attr n = msc_named(formula_ctx(&g->b), "n", msc_int(msc_op_int(op, "n") + 1));
+  return give_gradient(g, op, 0, times(&g->b, dy_of(g), with_attrs(&g->b, OP_polygamma, 1, &x, 1, &n)));
+}
+
+bool grad_i0(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * i1(b)"); }
+bool grad_i0e(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (i1e(b) - sign(b) * c)"); }
+bool grad_i1(msc_grad_ctx *g, msc_op *op) {
+  return give_formula(g, op, "a * (i0(b) - select(less(0, abs(b)), c / b, 0.5))");
+}
+bool grad_i1e(msc_grad_ctx *g, msc_op *op) {
+  return give_formula(g, op, "a * (i0e(b) - select(less(0, abs(b)), c * (sign(b) + 1 / b), 0.5))");
+}
+
+bool grad_hypot(msc_grad_ctx *g, msc_op *op) {
+  for (size_t i = 0; i < 2; i++)
+    MSC_TRY(!g->wanted[i] ||
+            give_gradient(g, op, i, msc_compute(&g->b, "a * (b / c)", dy_of(g), in(op, i), &op->out[0])));
+  return true;
+}
+
+bool grad_logaddexp(msc_grad_ctx *g, msc_op *op) {
+  for (size_t i = 0; i < 2; i++)
+    MSC_TRY(!g->wanted[i] ||
+            give_gradient(g, op, i, msc_compute(&g->b, "a * sigmoid(b - c)", dy_of(g), in(op, i), in(op, 1 - i))));
+  return true;
+}
+
 bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * (1 - c))"); }
 
 /* Selects by the sign of y, which is kept in any case: relu(x) > 0 exactly where x > 0. */
@@ -371,6 +408,20 @@ bool grad_cumsum(msc_grad_ctx *g, msc_op *op) {
 bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(
       g, op, 0, cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
+}
+
+/* dx(i) = exp(x(i)) times the sum of dy(j) exp(-y(j)) over j from i on: sums of its positive and negative terms as
+ * logarithms, as exp(-y) may overflow. */
+bool grad_logcumsumexp(msc_grad_ctx *g, msc_op *op) {
+  msc_builder *b = &g->b;
+  msc_value *dy = dy_of(g), *y = &op->out[0], *none = number(b, y, -INFINITY), *zero = number(b, y, 0), *sum[2];
+  msc_attr attrs[] = {axis_attr(g, op), msc_named(formula_ctx(b), "reverse", msc_bool(!msc_op_bool(op, "reverse")))};
+  for (int i = 0; i < 2; i++) {
+    msc_value *mine = compare(b, i ? "lt" : "gt", dy, zero), *size = msc_compute(b, "log(abs(a)) - b", dy, y);
+    msc_value *term = choose(b, mine, size, none), *all = with_attrs(b, OP_logcumsumexp, 1, &term, 2, attrs);
+    sum[i] = msc_compute(b, "exp(a + b)", all, in(op, 0));
+  }
+  return give_gradient(g, op, 0, minus(b, sum[0], sum[1]));
 }
 
 /* ---- random ---- */

@@ -223,6 +223,13 @@ bool shape_gelu(msc_op *op) {
   return shape_float_unary(op);
 }
 
+bool shape_polygamma(msc_op *op) {
+  int64_t n = msc_op_int(op, "n");
+  if (n < 1 || n > MSC_POLYGAMMA_MOST)
+    return shape_wrong(op, "'n' must be from 1 to %d, not %" D, MSC_POLYGAMMA_MOST, n);
+  return shape_float_unary(op);
+}
+
 bool shape_cast(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   msc_dtype dtype;

@@ -82,11 +82,6 @@ bool hlo_build_square(hlo_node *n) {
   return n->op->num_in == 1 ? hlo_set(n, times(n->b, n->in[0], n->in[0])) : hlo_refuse(n, "takes one operand");
 }
 
-bool hlo_build_erfc(hlo_node *n) {
-  if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
-  return hlo_set(n, msc_compute(n->b, "1 - erf(a)", n->in[0]));
-}
-
 /* A custom call of a known function, or one that only tells another compiler a layout, which is passed over. */
 bool hlo_build_custom_call(hlo_node *n) {
   static const char *const known[] = {"erf", "asin", "acos", "sinh", "cosh", "atanh", "asinh", "acosh"};

@@ -93,6 +93,22 @@ for words in (dict(mode="sum"), dict(mode="mean", padding_idx=1), dict(mode="max
 call("embedding_bag, weights", lambda t, v: F.embedding_bag(bag, t, torch.tensor([0, 2, 4]), per_sample_weights=v,
                                                             include_last_offset=True, mode="sum"), x, x[0])
 
+# ---- special functions ----
+
+many = torch.cat([torch.linspace(-6.3, 12, 40), torch.linspace(13, 30, 9)])
+for name in ("erfc", "lgamma", "digamma"):
+    call(name, getattr(torch, name), many)
+for name in ("i0", "i0e", "i1", "i1e"):
+    call(name, getattr(torch.special, name), many / 2)
+call("erfcx", torch.special.erfcx, torch.linspace(-2, 12, 30))
+call("log_ndtr", torch.special.log_ndtr, torch.linspace(-12, 3, 30))
+call("erfinv", torch.erfinv, torch.linspace(-0.99, 0.99, 31))
+call("polygamma", lambda x: torch.polygamma(2, x) + torch.polygamma(1, x), torch.linspace(0.7, 15, 30))
+call("mvlgamma", lambda x: torch.mvlgamma(x, 2), torch.linspace(1, 15, 30))
+call("hypot", torch.hypot, x, x[:1] + 1)
+call("logaddexp", torch.logaddexp, x * 50, x[:1])
+call("logcumsumexp", lambda x: torch.logcumsumexp(x, 0), torch.tensor([[1.0, -80.0], [90.0, 3.0], [-90.0, 3.0]]))
+
 # ---- products, two operands ----
 
 call("bilinear", lambda a, b, w: F.bilinear(a, b, w), x, x[:, :3].clone(), torch.randn(2, 4, 3))

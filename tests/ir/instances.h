@@ -58,6 +58,20 @@ static const instance instances[] = {
     {"acosh", "8x6xT", "", "df", 1, 0},
     {"atanh", "8x6xT", "", "df", 1, 0},
     {"atan2", "8x6xT 8x1xT", "", "df", 1, 0},
+    {"erfc", "8x6xT", "", "df", 1, 0},
+    {"erfcx", "8x6xT", "", "df", 1, 0},
+    {"erfinv", "8x6xT", "", "df", 1, 0},
+    {"lgamma", "8x6xT", "", "df", 1, 0},
+    {"digamma", "8x6xT", "", "df", 1, 0},
+    {"polygamma", "8x6xT", "n=2", "df", 1, 0},
+    {"i0", "8x6xT", "", "df", 1, 0},
+    {"i0e", "8x6xT", "", "df", 1, 0},
+    {"i1", "8x6xT", "", "df", 1, 0},
+    {"i1e", "8x6xT", "", "df", 1, 0},
+    {"hypot", "8x6xT 8x1xT", "", "df", 1, 0},
+    {"logaddexp", "8x6xT 6xT", "", "df", 1, 0},
+    {"logcumsumexp", "8x6xT", "axis=1", "df", 1, 0},
+    {"logcumsumexp", "8x6xT", "axis=0 reverse=true", "d", 1, 0},
     {"trunc", "8x6xT", "", "f", 1, 0},
     {"floor_div", "8x6xT 6xT", "", "f", 1, 0},
     {"fmod", "8x6xT 6xT", "", "d", 1, 0},
@@ -288,9 +302,9 @@ static inline const char *with_dtype(msc_arena *a, const char *text, const char 
 
 /* Is the op defined for positive operands only, or kept away from a pole? */
 static inline bool wants_positive(const char *op) {
-  static const char *const ops[] = {"log",   "sqrt",         "rsqrt", "pow",        "adam",
-                                    "adamw", "lamb_moments", "div",   "batch_norm", "mod",
-                                    "fmod",  "log1p",        "log2",  "log10",      "atan2"};
+  static const char *const ops[] = {"log",          "sqrt",  "rsqrt",      "pow",    "adam",    "adamw",
+                                    "lamb_moments", "div",   "batch_norm", "mod",    "fmod",    "log1p",
+                                    "log2",         "log10", "atan2",      "lgamma", "digamma", "polygamma"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (strcmp(ops[i], op) == 0) return true;
   return false;
@@ -298,7 +312,7 @@ static inline bool wants_positive(const char *op) {
 
 /* An operand's element, for a random number in [0, 1). */
 static inline double number_for(const char *op, double v) {
-  static const char *const inner[] = {"tan", "asin", "acos", "atanh"};
+  static const char *const inner[] = {"tan", "asin", "acos", "atanh", "erfinv"};
   for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
     if (strcmp(inner[i], op) == 0) return 1.8 * v - 0.9;
   return strcmp(op, "acosh") == 0 ? 1.25 + v : wants_positive(op) ? 0.5 + v : 4 * v - 2;

@@ -476,8 +476,7 @@ _LIKE = {
     "topk": "sort", "lazy_update": "update", "nll_loss": "cross_entropy",
     "dropped_attention": "attention", "lamb_moments": "update",
     **{name: "unary" for name in (
-        "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm "
-        "rotary "
-        "prelu clamp reverse roll collective permute same uniform").split()}}
+        "float_unary gelu polygamma logcumsumexp scatter_update dropout cumulate softmax cross_entropy_grad norm "
+        "l2_normalize group_norm rotary prelu clamp reverse roll collective permute same uniform").split()}}
 
 ROWS = _rows()

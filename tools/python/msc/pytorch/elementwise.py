@@ -13,9 +13,11 @@ def _unary(name, op, **attrs):
 
 
 _SAME = """exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid neg
-abs silu mish"""
+abs silu mish erfc erfinv lgamma digamma i0"""
 for _name in _SAME.split():
     _unary(_name, _name)
+for _name in ("erfcx", "i0e", "i1", "i1e"):
+    _unary("special_" + _name, _name)
 _unary("hardsigmoid", "hard_sigmoid")
 _unary("hardswish", "hard_swish")
 
@@ -170,9 +172,17 @@ def fmod(c, a, b):
     return c.g.fmod(c.t(a), c.t(b))
 
 
-@row("atan2")
-def atan2(c, a, b):
-    return c.g.atan2(c.t(a), c.t(b))
+@row("polygamma")
+def polygamma(c, n, x):
+    return c.g.polygamma(c.t(x), n=n) if n else c.g.digamma(c.t(x))
+
+
+def _binary(name):
+    row(name)(lambda c, a, b: getattr(c.g, name)(c.t(a), c.t(b)))
+
+
+for _name in ("atan2", "hypot", "logaddexp"):
+    _binary(_name)
 
 
 @row("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")

@@ -223,6 +223,7 @@ _running("ge", "cummax")
 _running("le", "cummin")
 _along("cumsum", "cumsum")
 _along("cumprod", "cumprod")
+_along("logcumsumexp", "logcumsumexp")
 
 
 @row("softmax.int", "_softmax", "_safe_softmax")
