@@ -1,5 +1,5 @@
-/* alias.h: whose memory a value lies in.  Who moves ops, places values or overwrites them asks here, so that all
- * agree. */
+/* alias.h: a value in; the value whose memory it shares, and where in it, out.  Passes that move ops, place values or
+ * overwrite them all ask these functions. */
 #ifndef MSC_ALIAS_H
 #define MSC_ALIAS_H
 
@@ -10,9 +10,9 @@ typedef struct {
   int64_t shift;         /* in elements: where in it the value begins */
 } msc_memory;
 
-/* The memory that v is stored in, through all that moves nothing: a reshape lies in its operand, an argument of a
- * region in the operand that it stands for; with the attribute `view`, a transpose and a slice in their operand, and
- * operands of a concat in its result. */
+/* The memory that v is stored in, found through the ops that move no data: a reshape lies in its operand, an argument
+ * of a region in the operand that it stands for; with the attribute `view`, a transpose and a slice in their operand,
+ * and operands of a concat in its result. */
 msc_memory msc_memory_of(const msc_value *v);
 static inline bool msc_share_memory(const msc_value *a, const msc_value *b) {
   return msc_memory_of(a).root == msc_memory_of(b).root;
@@ -35,7 +35,7 @@ void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
 int msc_tied_result(const msc_op *op, size_t i);
 /* The number of the argument whose new value result i of the function is; -1: none. */
 int64_t msc_tied_argument(const msc_func *f, size_t i);
-/* By argument: the op that makes what becomes its new value and may be made in its memory; NULL: there is none. */
+/* For each argument the op that computes its new value and may write it into the argument's memory; NULL: none. */
 const msc_op **msc_writers(msc_arena *arena, const msc_func *f);
 
 #endif

@@ -31,11 +31,21 @@ struct msc_attr_value {
     double f;
     bool b;
     const char *s; /* interned */
-    struct { size_t num; const msc_attr_value *v; } list;
-    struct { size_t num; const msc_attr *a; } dict;           /* sorted by name */
+    struct {
+      size_t num;
+      const msc_attr_value *v;
+    } list;
+    struct {
+      size_t num;
+      const msc_attr *a;
+    } dict; /* sorted by name */
     const msc_type *type;
     const msc_layout *layout;
-    struct { const msc_type *type; const void *data; size_t bytes; } dense; /* bytes of one element: a splat */
+    struct {
+      const msc_type *type;
+      const void *data;
+      size_t bytes;
+    } dense; /* bytes of one element: a splat */
   };
 };
 
@@ -44,8 +54,8 @@ struct msc_attr {
   msc_attr_value value;
 };
 
-/* Names of the rows of fact.def.  msc_intern gives these very arrays, in every context: whether an attribute is a fact
- * is asked by comparing addresses, and a misspelt one does not compile. */
+/* Names of the rows of fact.def.  msc_intern returns these very arrays, in every context: so addresses tell whether an
+ * attribute is a fact, and a misspelt name does not compile. */
 typedef struct {
 #define FACT(id, name, on, kind, from, until, meaning) char id[sizeof name];
 #include "ir/fact.def"
@@ -112,12 +122,13 @@ void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
 
 /* ---- layout_attr.c ---- */
 
-/* Texts become pointers where a row, of facts or the op's, says that the attribute holds layouts or digits.  What a
- * user said stays text while it cannot be read: it may wait for a mesh.  False after reports.  info: NULL: of no op. */
+/* Replaces texts by layouts or digits in the attributes that hold these by their row of fact.def or of op.def (`info`,
+ * NULL: of no op).  A user's text that cannot be read stays text: it may need a mesh that comes later.  False after
+ * reports. */
 bool msc_read_layouts(const msc_module *m, const msc_loc *loc, msc_attr *attrs, size_t num, const msc_op_info *info);
 /* Reads a layout given by the user, for reports about it; NULL: it is no layout, or not given (""). */
 bool msc_users_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v, const msc_layout **out_layout);
-/* Gives the module the mesh: all of its layouts become those with the same names of axes, and texts that waited are
+/* Gives the module the mesh: its layouts become those with the same names of axes, and layouts that were still text are
  * read.  False after reports. */
 bool msc_change_mesh(msc_module *m, const msc_mesh *mesh);
 /* Replaces layouts and digits in v, and in lists in v, by their texts. */

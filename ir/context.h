@@ -1,6 +1,6 @@
-/* context.h: what a program lives in: memory that is freed as a whole, interned text, places in the source,
- * diagnostics.  Allocating never returns NULL: exhaustion, or a wish to end, leaves through the context's one recovery
- * point. */
+/* context.h: a context owns a program: its memory, which is freed as a whole, interned text, places in the source,
+ * diagnostics.  Allocating never returns NULL: when memory is exhausted, or the context is cancelled, it jumps to the
+ * context's one recovery point. */
 #ifndef MSC_IR_CONTEXT_H
 #define MSC_IR_CONTEXT_H
 
@@ -73,14 +73,14 @@ void msc_context_cancel(msc_context *ctx);
  * so does msc_context_cancel with CANCELLED. */
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg);
 
-/* The context's own arena, or that of the trial under way. */
+/* The context's own arena; during a trial, the trial's. */
 msc_arena *msc_context_arena(msc_context *ctx);
-/* The context's own arena: of what is remembered from one trial to the next. */
+/* The context's own arena, for data that a trial must leave behind. */
 msc_arena *msc_lasting_arena(msc_context *ctx);
 
-/* From a trial's begin to its end msc_context_arena is another one, which the end frees: the modules of the trial and
- * what is made of them are gone then; what is interned, known or reported stays. A trial may lie in another one, whose
- * arena begin returns and end is given. */
+/* From begin to end of a trial msc_context_arena is a new arena, which the end frees with all modules made in it;
+ * interned data, memos and diagnostics stay. msc_begin_trial returns the arena from before, which msc_end_trial takes
+ * and restores: so a trial may run inside another one. */
 msc_arena *msc_begin_trial(msc_context *ctx);
 void msc_end_trial(msc_context *ctx, msc_arena *outer);
 
@@ -104,7 +104,7 @@ const char *msc_intern(msc_context *ctx, const char *text);
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
 /* Interns any byte-comparable struct: the caller zeroes its padding. */
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
-/* A place in which something that follows from two interned things can be remembered; it is NULL at first. */
+/* The memo of two interned things: a pointer, NULL at first, for a result that follows from them alone. */
 const void **msc_memo_of(msc_context *ctx, const void *a, const void *b);
 const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned copy */
 
@@ -115,12 +115,12 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
 bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
 /* Adds a note to the diagnostic before. */
 bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4);
-/* at op->loc, with op->name */
+/* Reports an error at op->loc, with op->name. */
 bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);
 const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
 int msc_num_errors(const msc_context *ctx);
 void msc_clear_diags(msc_context *ctx);
-/* Mark and forget diagnostics: those reported between the two are dropped. For trials, whose failure is an answer. */
+/* Mark and forget drop the diagnostics reported between the two, as a trial's, whose failure is no error. */
 typedef struct {
   msc_diag *last;
   int num_errors;

@@ -42,8 +42,16 @@ typedef enum {
 #undef X
 } msc_fact_kind;
 
-enum { MSC_ON_OP = 1, MSC_ON_ARG = 2, MSC_ON_FUNC = 4, MSC_ON_OP_FUNC = 5, MSC_ON_MODULE = 8, MSC_ON_MEMBER = 16,
-       MSC_ON_ARG_MODULE = 10, MSC_ON_OP_MEMBER = 17 };
+enum {
+  MSC_ON_OP = 1,
+  MSC_ON_ARG = 2,
+  MSC_ON_FUNC = 4,
+  MSC_ON_OP_FUNC = 5,
+  MSC_ON_MODULE = 8,
+  MSC_ON_MEMBER = 16,
+  MSC_ON_ARG_MODULE = 10,
+  MSC_ON_OP_MEMBER = 17
+};
 
 typedef struct {
   const char *name;         /* MSC_FACT(id) */
@@ -83,13 +91,13 @@ bool msc_is_weights(const msc_attr_value *v);
 /* Checks that every attribute of the module, its functions and arguments is a fact, stands where its row allows and has
  * its kind. */
 bool msc_check_facts(const msc_module *m);
-/* Checks that at the end of `stage` all facts are gone that must be gone by then; reports the first one that is not. */
+/* Checks that no fact outlives its last stage, at the end of `stage`; reports the first one that does. */
 bool msc_check_outlived(const msc_module *m, const char *stage);
 /* Goes over the needs of a fact (NEED in fact.def): returns the stage after which it must stand on every function, or
  * on every op of the kind *out_op (else NULL), from row *at on, and moves *at behind it; NULL: there is none. */
 const char *msc_fact_need(const msc_fact_row *row, size_t *at, const char **out_op);
-/* Checks that at the end of `stage` all facts are there that it had to leave (NEED in fact.def); reports the first one
- * that is not. */
+/* Checks that at the end of `stage` every fact stands that the stage must leave (NEED in fact.def); reports the first
+ * one that is missing. */
 bool msc_check_missing(const msc_module *m, const char *stage);
 
 #endif

@@ -29,7 +29,7 @@ struct msc_value {
   uint32_t id;        /* dense number, set by msc_number */
   msc_use *uses;
   const char *name;   /* of an argument: interned, or NULL */
-  /* of a result after lowering: the tensor of which it is one rank's part, with its layout; NULL: nobody says */
+  /* of a result after lowering: the tensor of which it is one rank's part, with its layout; NULL: not recorded */
   const msc_type *whole;
 };
 
@@ -47,7 +47,7 @@ struct msc_op {
   const msc_op *forward; /* a gradient op: the forward op whose strategy it shares; NULL otherwise */
   const char *letters;   /* with forward: character i is the forward op's letter for own letter i, '.' none */
   uint32_t id;        /* dense number, set by msc_number */
-  uint64_t verified;  /* verify.c: what it found right, as a number; 0: nothing yet */
+  uint64_t verified;     /* verify.c: a hash of the op as it was when it passed the checks; 0: it has not yet */
   uint64_t fits;      /* likewise of passes/7_lower/check_layouts.c */
 };
 
@@ -126,7 +126,7 @@ void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);
 void msc_op_unlink(msc_op *op);             /* out of its block, operands kept */
 void msc_op_erase(msc_op *op);              /* results must have no uses; op is in no block then */
-/* Gradient ops of f that belong to erased ops forget them. Layouts must be decided. */
+/* Clears the field `forward` of gradient ops of f whose forward op is erased. Layouts must be decided. */
 void msc_forget_erased(msc_func *f);
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
 void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
@@ -147,10 +147,12 @@ bool msc_has_one_use(const msc_value *v);
 msc_op *msc_only_user(const msc_value *v, msc_op_kind kind);
 /* Runs the row's shape function: sets result types, or reports and returns false. */
 bool msc_infer(msc_op *op);
-/* Called by shape functions; keeps a layout the result already has when the rest of the type agrees. */
+/* Sets a result's type, for shape functions; a layout that the result has stays if the rest of the type is equal. */
 bool msc_result(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim);
 /* Numbers values and ops of a block densely in order, regions included; returns how many. */
-typedef struct { uint32_t num_values, num_ops; } msc_numbering;
+typedef struct {
+  uint32_t num_values, num_ops;
+} msc_numbering;
 msc_numbering msc_number(msc_block *b);
 /* A deep copy of f under another name, in the same module. Numbers f. */
 msc_func *msc_func_clone(msc_func *f, const char *name);
@@ -173,8 +175,8 @@ msc_value *msc_build_scalar(msc_builder *b, msc_dtype dtype, double v); /* rank-
 
 /* ---- expand.c ---- */
 
-/* What a composite op stands for: a function of its operands, types without layouts, that is in no module's list.  NULL
- * after a report. */
+/* The function that computes a composite op from its operands; its types have no layouts, and it is in no module's
+ * list.  NULL after a report. */
 msc_func *msc_expansion_of(const msc_op *op);
 /* Erases ops whose results nobody uses. */
 void msc_drop_unused(msc_func *f);
@@ -192,7 +194,7 @@ unsigned msc_einsum_summed(const msc_op *op);
 
 /* ---- verify.c ---- */
 
-/* Structure, SSA, rows, re-inferred shapes, tied operands, layouts.  Reports all faults. */
+/* Checks structure, SSA, rows of op.def, shapes, tied operands and layouts.  Reports all faults. */
 bool msc_verify(msc_module *m);
 
 #include "ir/model.h"

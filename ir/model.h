@@ -52,8 +52,8 @@ typedef struct {
   const char *name, *text;
 } msc_fixed_input;
 
-/* A model.fbs, an ONNX file, or IR text, told apart by name and content; sizes are for the first two only, what follows
- * them for ONNX. */
+/* A model.fbs, an ONNX file, or IR text, told apart by name and content; `dim` is for the first two only, the fields
+ * behind it for ONNX. */
 typedef struct {
   const char *name; /* of the file, for messages */
   const void *data;
@@ -62,7 +62,7 @@ typedef struct {
   size_t num_fixed;
   const msc_fixed_input *fixed;
   msc_weights *weights; /* receives them; NULL: a model that has some is refused */
-  /* Bytes of a file beside the model or below; NULL, or in words what is wrong with it.  NULL: there are no files. */
+  /* Reads bytes of a file beside the model or below it; returns NULL, or what is wrong.  NULL: there are no files. */
   const char *(*read_beside)(void *user, const char *path, uint64_t offset, uint64_t bytes, const void **out_data);
   void *user;
 } msc_model_bytes;
@@ -77,7 +77,7 @@ msc_module *msc_read_stablehlo(msc_context *ctx, const char *name, const char *t
 
 /* ---- read_model.c ---- */
 
-/* Verified; the bytes are not needed afterwards.  NULL after reporting. */
+/* Reads and verifies a model; the bytes are not needed afterwards.  NULL after reporting. */
 msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *model);
 
 #endif

@@ -32,7 +32,7 @@ enum {
   MSC_CHEAP = 2048, /* elementwise, a few instructions: computing it twice may be cheaper than storing it */
 };
 
-/* How the elements of the results follow from those of the operands. */
+/* From which elements of the operands each element of the results is computed. */
 typedef enum {
   MSC_FORM_OTHER,       /* in a way of its own */
   MSC_FORM_SOURCE,      /* from attributes alone */
@@ -51,7 +51,7 @@ typedef enum {
 
 typedef enum { MSC_COST_NONE, MSC_COST_BYTES, MSC_COST_FLOPS, MSC_COST_COMM } msc_cost_class;
 
-/* What an attribute's integers have to do with dimensions. */
+/* What an attribute's integers or word mean. */
 typedef enum {
   MSC_SENSE_NONE,
   MSC_SENSE_DIM,  /* kinds dim and dims: they are numbers of dimensions */
@@ -62,7 +62,7 @@ typedef enum {
   MSC_SENSE_LOSS_REDUCTION, /* kind loss_reduction: a word of msc_loss_reduction */
 } msc_attr_sense;
 
-/* What a loss makes of the losses of its samples: one number, or none and it is left as it is. */
+/* How a loss reduces the losses of its samples: to their mean or their sum, or not at all. */
 typedef enum { MSC_LOSS_MEAN, MSC_LOSS_SUM, MSC_LOSS_NONE, MSC_NUM_LOSS_REDUCTIONS } msc_loss_reduction;
 
 typedef struct {

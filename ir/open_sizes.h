@@ -9,15 +9,15 @@ enum { MSC_MAX_OPEN_SIZES = 4 };
 
 /* ---- onnx/read_onnx.c ---- */
 
-/* The names of the sizes that an ONNX file leaves open and `file->dim` does not give, each once; how many.  0, too,
- * where the file cannot be read, as reading it tells. */
+/* The names of the sizes that an ONNX file leaves open and `file->dim` does not give, each once; returns how many, 0
+ * also if the file cannot be read, which msc_read_onnx reports. */
 size_t msc_onnx_open_sizes(msc_context *ctx, const msc_model_bytes *file, const char *const **out_name);
-/* As msc_read_onnx, of a file that is read for other sizes, too: data that are computed of sizes stay ops. */
+/* As msc_read_onnx, of a file that is read for other sizes too: data that are computed from sizes stay ops. */
 msc_module *msc_read_onnx_at(msc_context *ctx, const msc_model_bytes *file);
 
 /* ---- fbs/open_sizes.c ---- */
 
-/* Adds what the source does not say to a module that was read of it; false after a report. */
+/* Adds to a module what its source leaves out; false after a report. */
 typedef bool msc_finish_fn(void *user, msc_module *m);
 /* Writes an ONNX file that leaves the sizes `name` open as the bytes of one model.fbs for all of them, in the context's
  * arena; source->weights are set.  NULL after a report. */

@@ -34,9 +34,9 @@ const msc_formula *msc_formula_read(msc_arena *arena, const char *text);
 /* The formula that op computes; NULL: its row has none. */
 const msc_formula *msc_formula_of(const msc_op *op);
 
-/* Builds what a formula says of the values a, b, c, an op for each step as it is read: msc_compute(b, "a * exp(-b)", x,
- * y).  Ops may be called by their names too, with the attributes' defaults: "a * rsqrt(b)".  Numbers have a's element
- * type.  NULL after a report, or of an operand that is NULL. */
+/* Builds the ops of a formula of the values a, b, c, one for each step in order of the text: msc_compute(b, "a *
+ * exp(-b)", x, y).  Ops may be called by their names too, with the attributes' defaults: "a * rsqrt(b)".  Numbers have
+ * a's element type.  NULL after a report, or when an operand is NULL. */
 msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const operand[MSC_FORMULA_OPERANDS]);
 #define msc_compute(b, text, ...) msc_build_formula(b, text, (msc_value *[MSC_FORMULA_OPERANDS]){__VA_ARGS__})
 

@@ -1,5 +1,5 @@
-/* sharding_rule.h: which letter each dimension of an op's tensors has, and the layouts that follow when letters are
- * cut. */
+/* sharding_rule.h: an op in; its rule, the letters of its tensors' dimensions, out.  A rule and cuts of its letters in;
+ * the tensors' layouts out. */
 #ifndef MSC_IR_SHARDING_RULE_H
 #define MSC_IR_SHARDING_RULE_H
 
@@ -54,7 +54,8 @@ const char *msc_rule_print(msc_arena *arena, const msc_rule *rule);
 
 /* ---- rule/digits.c ---- */
 
-/* Layouts of all tensors from one list of atoms per letter; `pass` are partial atoms that go through a linear op. */
+/* The cut of each letter of a rule, which gives the layouts of all tensors; `pass` are atoms over which operands of a
+ * linear op are partial, and its result. */
 typedef struct {
   uint8_t num[MSC_MAX_LETTERS];
   uint8_t atom[MSC_MAX_LETTERS][MSC_MAX_SUBAXES]; /* major first */
@@ -63,13 +64,13 @@ typedef struct {
 } msc_assignment;
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule,
                                   const msc_assignment *a, size_t tensor);
-/* May this letter be cut into so many parts?  (at least one element for each; halo letters: equal ones, no smaller than
- * what neighbours need of them) */
+/* May this letter be cut into so many parts?  Each needs an element; parts of a halo letter are equal, and no smaller
+ * than the elements that neighbours need of them. */
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
-/* May the letters be cut like this?  (each letter, compound order)  Parts need not be equal. */
+/* May the letters be cut like this, each by itself and all together?  Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
-/* Are the parts of this letter equal?  Or nearly: does padding add an eighth at most?  (who chooses freely takes no
- * others) */
+/* msc_rule_divides: are the parts of this letter equal?  msc_rule_fills: does padding add an eighth of the letter at
+ * most? */
 bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 
@@ -79,7 +80,7 @@ bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_ato
 typedef struct {
   double flops, bytes;
 } msc_op_work;
-/* Writes letters' sizes on the device with the largest parts, when each is cut into so many; parts NULL: whole. */
+/* Writes the size of each letter's largest part when letter l is cut into parts[l]; parts NULL: letters are whole. */
 void msc_rule_sizes(const msc_rule *rule, const int64_t *parts, int64_t *out_size);
 /* The elements of a tensor whose letters have these sizes. */
 double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size);

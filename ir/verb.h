@@ -81,15 +81,15 @@ static inline const char *msc_verb_name(msc_verb v) { return msc_verb_row_of(v)-
 static inline bool msc_verb_is(msc_verb v, unsigned flag) {
   return v < MSC_NUM_VERBS && msc_verb_row_of(v)->flags & flag;
 }
-/* True if the values of a group become one. */
+/* True if the verb combines the values of a group into one. */
 static inline bool msc_verb_reduces(msc_verb v) {
   return v < MSC_NUM_VERBS && msc_verb_row_of(v)->operand == MSC_AT_PARTIAL;
 }
-/* True if every rank has a part and then all. */
+/* True if every rank has a part before and all parts after. */
 static inline bool msc_verb_gathers(msc_verb v) {
   return v < MSC_NUM_VERBS && msc_verb_row_of(v)->operand == MSC_AT_DIM && msc_verb_row_of(v)->result == MSC_AT_WHOLE;
 }
-/* True if it may be of several values at once, which is what comm_fusion asks for. */
+/* True if one collective may carry several values at once, as comm_fusion makes them. */
 static inline bool msc_verb_fuses(msc_verb v) { return v < MSC_NUM_VERBS && msc_verb_row_of(v)->fusion; }
 
 /* The attribute of the op that names the dimension which is cut on this side, or NULL. */
@@ -110,7 +110,7 @@ static inline int64_t msc_verb_received(msc_verb v, int64_t in, int64_t out, int
   }
 }
 
-/* Messages that follow each other in a group of `ranks`, of whom each has data of `peers` others. */
+/* Messages that a rank waits for one after another, in a group of `ranks` where each reads data of `peers` others. */
 static inline int64_t msc_verb_rounds(msc_verb v, int64_t ranks, int64_t peers) {
   int64_t ring = ranks - 1, trees = 0;
   switch (msc_verb_row_of(v)->rounds) {

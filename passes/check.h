@@ -1,5 +1,5 @@
-/* check.h: what holds between any two passes: what the verifier of ir/ knows of any module, and what was decided since,
- * while lowering it: who sends what to whom, and where everything lies. */
+/* check.h: a module between any two passes in; reports of everything that does not hold out: the rules of ir/'s
+ * verifier, and after lowering those of messages, layouts and places in memory. */
 #ifndef MSC_PASSES_CHECK_H
 #define MSC_PASSES_CHECK_H
 
@@ -8,17 +8,17 @@
 /* Checks everything; every fault is reported. */
 bool msc_check_module(msc_module *m);
 
-/* Below, of a module that went through msc_verify. */
+/* The checks below expect a module that has passed msc_verify. */
 
 /* ---- 6_pipeline/check_messages.c ---- */
 
-/* What one section sends another one receives: the same value of the same micro-batch, in the same order; what sections
- * leave for each other somebody sets.  Functions of no program pass. */
+/* Checks that another section receives every value that a section sends, of the same micro-batch and in the same order,
+ * and that every value that sections carry on for each other is set by one.  Functions that are in no program pass. */
 bool msc_check_messages(msc_module *m);
 
 /* ---- 7_lower/check_layouts.c ---- */
 
-/* After pass localize: shapes, collectives, arguments and results are still those of the layouts. */
+/* Checks, after pass localize, that shapes, collectives, arguments and results still follow from the layouts. */
 bool msc_check_layouts(msc_module *m);
 /* For passes that replace an op by several: records the wholes of operands, in `reads`, of ops whose results have no
  * recorded whole. */
@@ -26,8 +26,8 @@ void msc_record_reads(msc_module *m);
 
 /* ---- 8_memory/check_places.c ---- */
 
-/* Every value lies inside its space, apart from all that is still to be read; so whoever
- * reads finds what was made for it.  Functions without places pass. */
+/* Checks that every value lies inside its space, apart from all values that are still to be read.  Functions without
+ * places pass. */
 bool msc_check_places(msc_module *m);
 
 #endif

@@ -1,4 +1,4 @@
-/* pass.h: what a pass sees, and how passes are chosen, run, checked, dumped and reproduced. */
+/* pass.h: the context that a pass runs in; how passes are chosen, run, checked, dumped and reproduced. */
 #ifndef MSC_PASSES_PASS_H
 #define MSC_PASSES_PASS_H
 
@@ -33,10 +33,10 @@ typedef struct msc_pass_stat {
   struct msc_pass_stat *next;
 } msc_pass_stat;
 
-/* What passes keep from one run to the next; who runs them only says how long.  See msc_kept_at. */
+/* Data that passes keep from one run to the next, for as long as the caller keeps this memory.  See msc_kept_at. */
 typedef struct msc_pass_memory msc_pass_memory;
 
-/* What is told after each pass. */
+/* The report of one pass that has run. */
 typedef struct {
   const msc_pass_info *pass;
   int number;                 /* from 1 on; of msc_run_stretch, among the passes of pass.def */
@@ -72,16 +72,16 @@ typedef struct {
   const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */
   void *user;                /* of the functions below; each may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
-  bool is_trial;             /* the module is a copy, thrown away when it was seen what becomes of it */
+  bool is_trial; /* the module is a copy on which the caller only tries the passes */
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
-  /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash; after it, with NULLs:
-   * the texts go.  Not for a large module, unless there is text anyway (want_text): the command that began it all is
-   * its test case. */
+  /* Called before each pass with a test case, IR and the line to run it, for a report if the pass crashes; called again
+   * after it with NULLs, when the texts are freed.  Not for a large module without want_text: making its text takes too
+   * long, and the msc command is its test case. */
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   /* A pass hit a bug: `text` is a complete test case, its first line is how to run it; NULL of a large module. */
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
-  /* Called at every checkpoint that the run gets to.  It may note things, change the module, and run stretches on
-   * copies of it; false ends the run, which returns false. */
+  /* Called at every checkpoint that the run reaches.  It may read and change the module and run stretches on copies of
+   * it; false ends the run, which returns false. */
   bool (*at)(void *at_user, msc_module *m, msc_checkpoint at);
   void *at_user;
 } msc_pass_options;
@@ -103,7 +103,7 @@ struct msc_pass_ctx {
 #undef PASS
 #undef CHECKPOINT
 
-/* How a pass returns that this configuration or module does not ask for. */
+/* The result of a pass that this configuration or module does not ask for. */
 static inline bool msc_not_asked_for(msc_pass_ctx *pass) { return pass->unchanged = true; }
 
 /* ---- 1_simplify/annotations.c ---- */
@@ -129,22 +129,25 @@ bool msc_run_stretch(msc_context *ctx, msc_module *m, const msc_pass_options *op
 const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass);
 /* Bytes that a rank may need: the key memory_limit, else what the described device has. */
 int64_t msc_memory_limit(const msc_config *config, const msc_cluster *cluster);
-/* micro_batch_interleaved; of `auto` what was chosen, the module's attribute msc.copies. */
+/* The key micro_batch_interleaved; where it is `auto`, the chosen number, which the module's attribute msc.copies has.
+ */
 int64_t msc_copies_of(const msc_pass_ctx *pass, const msc_module *m);
 /* Makes a memory in which nothing is kept; all that passes keep there lies in its arena. */
 msc_pass_memory *msc_pass_memory_new(msc_arena *arena);
 msc_arena *msc_pass_memory_arena(const msc_pass_memory *memory);
-/* Where a pass keeps something; NULL at first.  `key`: an address that is the pass's own. */
+/* The pointer that belongs to `key` in a memory, NULL at first.  `key` is the address of a static variable of the pass.
+ */
 void **msc_kept_at(msc_pass_memory *memory, const void *key);
-/* Counted, shown per pass.  `what` is a literal. */
+/* Adds to a counter that is shown with the pass.  `what` is a literal. */
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count);
-/* A decision worth explaining: what, why, what it costs, the runner-up.  Free when nobody listens.  op may be NULL. */
+/* Explains a decision: what, why, its cost, the runner-up.  Does nothing when options->remark is NULL.  op may be NULL.
+ */
 void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) MSC_PRINTF(3, 4);
 
 /* ---- compare.c ---- */
 
-/* Equal in everything but identity: names, types, attributes, operands, places.  Both of one context.  NULL, or in
- * `arena` where they first differ. */
+/* Compares two modules of one context: names, types, attributes, operands, places.  NULL: they are equal; else text in
+ * `arena` that names the first difference. */
 const char *msc_find_difference(const msc_module *a, const msc_module *b, msc_arena *arena);
 
 #endif

@@ -1,5 +1,5 @@
-/* backward_walk.h: reverse mode over the ops of one function: from the gradients of some values, those of what they
- * depend on. */
+/* backward_walk.h: reverse mode over the ops of one function: gradients of some values in; gradients of the values that
+ * they are computed from out. */
 #ifndef MSC_IR_BACKWARD_WALK_H
 #define MSC_IR_BACKWARD_WALK_H
 
@@ -12,11 +12,12 @@ typedef struct {
   bool *active;     /* per value id: its gradient is wanted; see msc_mark_active */
   msc_value **grad; /* per value id: its gradient so far.  In: those of the values that the walk starts from */
   uint32_t next_id; /* of the next value built */
-  /* Each may be NULL.  After the gradient of op `forward` was built, as `first` to `last`; then those have `forward`
-   * too, but sums of what several users of a value send back have the op that made the value. */
+  /* Each may be NULL.  Called after the gradient ops of `forward` were built, `first` to `last`; they have it as their
+   * forward op, except sums of the gradients that several users of a value send back: these have the op that made the
+   * value. */
   bool (*built)(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
                 msc_value *const *doperand);
-  /* An op in the way that has no gradient; false after a report. */
+  /* Called for an op whose gradient is needed and that has none; false after a report. */
   bool (*refuse)(void *user, const msc_op *op);
   void *user;
   size_t wide; /* room in the arrays below, which are the walk's own */

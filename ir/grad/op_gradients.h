@@ -1,5 +1,5 @@
-/* op_gradients.h: what a gradient function of op.def gets and gives.  It appends ops that compute, from the gradients
- * of an op's results, those of the operands that are wanted. */
+/* op_gradients.h: a gradient function of op.def takes an op and the gradients of its results, appends ops that compute
+ * the gradients of the wanted operands, and returns these. */
 #ifndef MSC_IR_OP_GRADIENTS_H
 #define MSC_IR_OP_GRADIENTS_H
 
@@ -11,10 +11,6 @@ struct msc_grad_ctx {
   const bool *wanted;        /* per operand */
   msc_value **doperand;      /* out, per operand: its gradient; NULL where not wanted or zero */
 };
-
-/* ---- op_gradients.c ---- */
-
-/* ---- make_vjp.c ---- */
 
 /* The gradient of a composite op without a gradient function of its own: op vjp. */
 bool grad_composite(msc_grad_ctx *g, msc_op *op);

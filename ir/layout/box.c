@@ -1,4 +1,5 @@
-/* box.c: digits of ranks, boxes of layouts, and who gives what to whom when a layout changes. */
+/* box.c: mesh, layouts, shape and rank in; the rank's digits, its boxes and, for a change of layout, its pull list out
+ * (see box.h). */
 #include "ir/layout/box.h"
 
 #include <string.h>
@@ -24,13 +25,13 @@ bool msc_box_mesh_ok(const msc_box_mesh *mesh) {
 
 static uint64_t digit_end(msc_digit d) { return (uint64_t)d.pre * d.size; }
 
-static bool digits_overlap(msc_digit a, msc_digit b) {
+bool msc_digits_overlap(msc_digit a, msc_digit b) {
   return a.axis == b.axis && a.size > 1 && b.size > 1 && a.pre < digit_end(b) && b.pre < digit_end(a);
 }
 
 static const int64_t *split_of(const msc_box_layout *l, int d) { return l->split ? l->split[d] : NULL; }
 
-/* A layout without digits has no first digit to point at. */
+/* l->digit may be NULL when there are no digits. */
 int64_t msc_box_parts(const msc_box_layout *l, int d) {
   int num = l->first[d + 1] - l->first[d];
   return num ? msc_group_size(num, l->digit + l->first[d]) : 1;
@@ -55,7 +56,7 @@ bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l) {
     if (d.axis >= (uint32_t)mesh->num_axes || d.pre < 1 || d.size < 1) return false;
     if (digit_end(d) > (uint64_t)mesh->size[d.axis] || (uint64_t)mesh->size[d.axis] % digit_end(d)) return false;
     for (int j = 0; j < i; j++)
-      if (digits_overlap(d, l->digit[j])) return false;
+      if (msc_digits_overlap(d, l->digit[j])) return false;
   }
   for (int d = 0; d < l->rank; d++)
     if (!split_ok(l, d)) return false;
@@ -92,7 +93,7 @@ int64_t msc_group_index(const msc_box_mesh *mesh, int num, const msc_digit *digi
   return index;
 }
 
-/* What the digits of group member `index` add to the rank of the member whose digits are all 0. */
+/* The difference in rank between group member `index` and member 0. */
 static int64_t member_offset(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t index) {
   int64_t offset = 0;
   for (int i = num - 1; i >= 0; i--) {
@@ -102,7 +103,7 @@ static int64_t member_offset(const msc_box_mesh *mesh, int num, const msc_digit 
   return offset;
 }
 
-/* What these digits of the rank add to it. */
+/* The difference in rank between `rank` and member 0 of its group over these digits. */
 static int64_t own_offset(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank) {
   return member_offset(mesh, num, digit, msc_group_index(mesh, num, digit, rank));
 }
@@ -113,7 +114,7 @@ int64_t msc_group_member(const msc_box_mesh *mesh, int num, const msc_digit *dig
 
 /* ---- boxes ---- */
 
-/* The run of digits from i on that act as one cut: those of one axis. */
+/* The end of the run of digits of one axis that begins at i; they act as one cut. */
 static int same_axis(const msc_box_layout *l, int i, int end) {
   int j = i + 1;
   while (j < end && l->digit[j].axis == l->digit[i].axis) j++;
@@ -238,8 +239,9 @@ void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *
 typedef struct {
   int num;
   msc_digit digit[MSC_BOX_DIGITS]; /* in mesh order */
-} digits;
+} digit_list;
 
+/* Adds b to the ascending borders; false when they are full. */
 static bool add_box_border(uint64_t *border, int *num, uint64_t b) {
   int i = 0;
   while (i < *num && border[i] < b) i++;
@@ -259,8 +261,8 @@ static bool add_borders(const msc_box_layout *l, int axis, uint64_t *border, int
   return true;
 }
 
-/* The digits between all borders that the two layouts use; false when an axis has no common ones. */
-static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, const msc_box_layout *b, digits *out) {
+/* The digits that all borders of the two layouts make; false when two borders of an axis do not divide each other. */
+static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, const msc_box_layout *b, digit_list *out) {
   out->num = 0;
   for (int axis = 0; axis < mesh->num_axes; axis++) {
     uint64_t border[MSC_BOX_DIGITS] = {1};
@@ -276,11 +278,11 @@ static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, con
   return true;
 }
 
-typedef enum { FREE, CUT, PARTIAL } place;
+typedef enum { FREE, CUT, PARTIAL } digit_place;
 
-static place place_of_digit(const msc_box_layout *l, msc_digit d) {
+static digit_place place_of_digit(const msc_box_layout *l, msc_digit d) {
   for (int i = 0; i < l->num; i++)
-    if (digits_overlap(l->digit[i], d)) return i < l->first[l->rank] ? CUT : PARTIAL;
+    if (msc_digits_overlap(l->digit[i], d)) return i < l->first[l->rank] ? CUT : PARTIAL;
   return FREE;
 }
 
@@ -289,23 +291,27 @@ typedef struct {
   const msc_box_layout *from;
   const int64_t *shape;
   int64_t rank;
-  digits lost, gained;         /* partial in one layout only */
-  digits freed, taken;         /* replicated in `to` only, in `from` only */
-  bool moves;                  /* terms move from lost to gained digits instead of being reduced */
-  int64_t kept;                /* what the peer has in common with the rank: offset of the unchanged digits */
-  int64_t own_cuts;            /* offset of the rank's own block of `from` */
-  int64_t own_taken, far_taken; /* which replica of a block to read: one's own, or the one that is one's share */
-} change;
+  digit_list lost, gained; /* partial in `from` only, in `to` only */
+  digit_list freed, taken; /* replicated in `to` only, in `from` only */
+  bool moves;              /* terms move from lost to gained digits instead of being reduced */
+  /* Sums of digits times strides: */
+  int64_t kept;                 /* of the unchanged digits, which the peer has in common with the rank */
+  int64_t own_cuts;             /* of the digits that cut the rank's own block of `from` */
+  int64_t own_taken, far_taken; /* of the replica to read of the rank's own block, and of another block */
+} layout_change;
 
-static void add_digit(digits *to, msc_digit d) { to->digit[to->num++] = d; }
+/* Appends a digit. */
+static void add_digit(digit_list *to, msc_digit d) { to->digit[to->num++] = d; }
 
-static bool change_of(change *c, const msc_box_layout *to) {
+/* Fills the fields behind `rank` from the difference between c->from and `to`; false: the layouts have no common
+ * digits. */
+static bool compare_layouts(layout_change *c, const msc_box_layout *to) {
   const msc_box_layout *from = c->from;
-  digits all, kept = {0}, cuts = {0};
+  digit_list all, kept = {0}, cuts = {0};
   if (!common_digits(c->mesh, from, to, &all)) return false;
   for (int i = 0; i < all.num; i++) {
     msc_digit d = all.digit[i];
-    place f = place_of_digit(from, d), t = place_of_digit(to, d);
+    digit_place f = place_of_digit(from, d), t = place_of_digit(to, d);
     if (f == CUT) add_digit(&cuts, d);
     if (f == t && f != CUT) add_digit(&kept, d);
     if (f == FREE && t != FREE) add_digit(&c->taken, d);
@@ -327,7 +333,7 @@ static bool change_of(change *c, const msc_box_layout *to) {
   return true;
 }
 
-/* The part that holds element `at`; empty ones do not. */
+/* The part that holds element `at`, which is never an empty one. */
 static int64_t part_at(const int64_t *split, int64_t parts, int64_t at) {
   int64_t low = 0, high = parts; /* split[low] <= at < split[high] */
   while (high - low > 1) {
@@ -338,8 +344,8 @@ static int64_t part_at(const int64_t *split, int64_t parts, int64_t at) {
   return low;
 }
 
-/* The block of `from` that holds element `at` of dimension d: what it adds to its holder's rank, and where it ends. */
-static int64_t block_at(const change *c, int d, int64_t at, int64_t *out_end) {
+/* The block of `from` that holds element `at` of dimension d: returns what its digits add to its holder's rank. */
+static int64_t block_at(const layout_change *c, int d, int64_t at, int64_t *out_end) {
   const msc_box_layout *l = c->from;
   const int64_t *split = split_of(l, d);
   int64_t begin = 0, end = c->shape[d], block = c->shape[d], offset = 0;
@@ -360,9 +366,9 @@ static int64_t block_at(const change *c, int d, int64_t at, int64_t *out_end) {
   return offset;
 }
 
-/* The peers of one piece, given the offset of the block it lies in. */
-static void put_peers(const change *c, int64_t block, int64_t num_terms, int64_t *peer) {
-  const digits *lost = &c->lost;
+/* Writes the peers of a piece that lies in the block of `from` whose digits add `block` to a rank. */
+static void put_peers(const layout_change *c, int64_t block, int64_t num_terms, int64_t *peer) {
+  const digit_list *lost = &c->lost;
   int64_t first = 0;
   bool own = block == c->own_cuts;
   if (c->moves) {
@@ -373,7 +379,7 @@ static void put_peers(const change *c, int64_t block, int64_t num_terms, int64_t
   for (int64_t t = 0; t < num_terms; t++) peer[t] = base + member_offset(c->mesh, lost->num, lost->digit, first + t);
 }
 
-static int64_t count_pieces(const change *c, const msc_box *box) {
+static int64_t count_pieces(const layout_change *c, const msc_box *box) {
   int64_t num = 1;
   for (int d = 0; d < c->from->rank; d++) {
     int64_t in_dim = 0;
@@ -383,15 +389,16 @@ static int64_t count_pieces(const change *c, const msc_box *box) {
   return num;
 }
 
-/* Starts dimension d's next piece at `at`. */
-static int64_t open_piece(const change *c, const msc_box *box, int d, int64_t at, msc_box *piece) {
+/* Sets dimension d of a piece that begins at `at`; returns what the digits of its block add to a rank. */
+static int64_t open_piece(const layout_change *c, const msc_box *box, int d, int64_t at, msc_box *piece) {
   int64_t end, offset = block_at(c, d, at, &end);
   piece->begin[d] = at;
   piece->size[d] = min64(end, box->begin[d] + box->size[d]) - at;
   return offset;
 }
 
-static void put_pieces(const change *c, const msc_box *box, msc_pull *pull) {
+/* Fills the pieces and peers of `pull`, in row-major order. */
+static void put_pieces(const layout_change *c, const msc_box *box, msc_pull *pull) {
   int rank = c->from->rank;
   msc_box piece;
   int64_t offset[MSC_BOX_RANK];
@@ -413,9 +420,9 @@ static void put_pieces(const change *c, const msc_box *box, msc_pull *pull) {
 
 msc_pull_status msc_pull_of(const msc_box_mesh *mesh, const msc_box_layout *from, const msc_box_layout *to,
                             const int64_t *shape, int64_t rank, msc_box_alloc *alloc, void *user, msc_pull *out_pull) {
-  change c = {.mesh = mesh, .from = from, .shape = shape, .rank = rank};
+  layout_change c = {.mesh = mesh, .from = from, .shape = shape, .rank = rank};
   memset(out_pull, 0, sizeof *out_pull);
-  if (!change_of(&c, to)) return MSC_PULL_NO_DIGITS;
+  if (!compare_layouts(&c, to)) return MSC_PULL_NO_DIGITS;
   out_pull->num_terms = c.moves ? 1 : msc_group_size(c.lost.num, c.lost.digit);
   if (!c.moves && msc_group_index(mesh, c.gained.num, c.gained.digit, rank) != 0) {
     out_pull->identity = true;

@@ -1,6 +1,6 @@
 /* box.h: layouts as boxes of elements.  In: mesh sizes, layouts, a shape and a rank; out: which elements the rank
- * holds, and from whom it gets the elements of another layout.  Needs the C library only: the compiler and the runtime
- * share it.
+ * holds, and which ranks send it the elements of another layout.  Needs the C library only: the compiler and the
+ * runtime share it.
  *
  * Example, mesh x=2,y=2, shape 4: from [{x}] to [{y}].  Rank (0,1) holds elements 0..1 and wants 2..3, which (1,0) and
  * (1,1) hold: its pull list is one piece {begin 2, size 2} with the peer (1,0). */
@@ -50,6 +50,8 @@ bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l);
 bool msc_box_shape_ok(const msc_box_layout *l, const int64_t *shape);
 int64_t msc_box_mesh_size(const msc_box_mesh *mesh);
 
+/* Do two digits divide the same parts of one axis?  A digit of size 1 divides nothing. */
+bool msc_digits_overlap(msc_digit a, msc_digit b);
 /* One digit of a rank, and what one step of that digit adds to the rank. */
 int64_t msc_digit_of(const msc_box_mesh *mesh, msc_digit d, int64_t rank);
 int64_t msc_digit_stride(const msc_box_mesh *mesh, msc_digit d);
@@ -75,15 +77,14 @@ int64_t msc_box_elems(int rank, const msc_box *b);
 bool msc_box_intersect(int rank, const msc_box *a, const msc_box *b, msc_box *out_box);
 
 /* Calls fn for every run of elements of `piece` that is contiguous in two row-major buffers, which have room for box_a
- * and box_b.
- * Offsets and num are in elements. */
+ * and box_b.  Offsets and num are in elements. */
 typedef void msc_box_run_fn(void *user, int64_t offset_a, int64_t offset_b, int64_t num);
 void msc_box_runs(int rank, const msc_box *piece, const msc_box *box_a, const msc_box *box_b, msc_box_run_fn *fn,
                   void *user);
 void msc_box_copy(int rank, const msc_box *piece, const msc_box *dst_box, void *dst, const msc_box *src_box,
                   const void *src, size_t elem_bytes);
 
-/* What one rank gets in a change of layout: every element of its `to` box is in exactly one piece.  A piece's value is
+/* What one rank reads in a change of layout: every element of its `to` box is in exactly one piece.  A piece's value is
  * the reduction, in this order, of the values its `num_terms` peers hold under `from`; one term: a copy.
  *   partial in `from`, not in `to`   one term per value of these digits, ascending
  *   partial in both                  stays: the peer has the same digit

@@ -1,4 +1,4 @@
-/* grid.c: (device matrix, tensor map, shape) <-> mesh and layout; refinements of such forms (see grid.h). */
+/* grid.c: a mesh and a layout in, a grid out, and back; grids in, their common refinement out (see grid.h). */
 #include <string.h>
 
 #include "ir/layout/grid.h"
@@ -35,6 +35,7 @@ int64_t msc_grid_devices(const msc_grid *g) {
   return n;
 }
 
+/* The number of parts of dimension d. */
 static int64_t parts(const msc_grid *g, int d) {
   int64_t n = 1;
   for (int i = 0; i < g->num[d]; i++) n *= g->axis[g->on[d][i]];
@@ -43,7 +44,7 @@ static int64_t parts(const msc_grid *g, int d) {
 
 /* ---- mesh and layout ---- */
 
-/* Where axis a is cut next after `pre` parts. */
+/* The first border behind `pre` at which the layout cuts axis a; the axis's size when there is none. */
 static uint32_t next_border(const msc_mesh *mesh, const msc_layout *l, int a, uint32_t pre) {
   uint32_t end = (uint32_t)mesh->axis[a].size;
   for (int i = 0; i < l->first[l->rank] + l->num_partial; i++) {
@@ -149,7 +150,7 @@ static int border_sizes(const borders *b, int64_t *out_size) {
   return b->num;
 }
 
-/* The factors between two borders: first .. first + n - 1. */
+/* The number of the first factor behind border `at`, which is 1 or one of b's. */
 static int find_border(const borders *b, int64_t at) {
   int i = 0;
   while (i < b->num && b->at[i] <= at) i++;
@@ -179,7 +180,7 @@ typedef struct {
   borders axes, dims;
 } refinement;
 
-/* Repeats a smaller device matrix: a new major axis on which everything is copied. */
+/* Adds a major axis that cuts nothing: the device matrix is repeated `copies` times. */
 static void prepend(msc_grid *g, int64_t copies) {
   if (copies == 1) return;
   memmove(g->axis + 1, g->axis, sizeof *g->axis * (size_t)g->num_axes++);
@@ -188,7 +189,7 @@ static void prepend(msc_grid *g, int64_t copies) {
     for (int i = 0; i < g->num[d]; i++) g->on[d][i]++;
 }
 
-/* Axes of the refined device matrix that axis `of` of g became: first .. first + n - 1. */
+/* The axes of the refined device matrix that axis `of` of g is divided into: returns how many, from out_first on. */
 static int axis_digits(const refinement *r, const msc_grid *g, int of, int *out_first) {
   int64_t before = 1;
   for (int i = 0; i < of; i++) before *= g->axis[i];
@@ -196,33 +197,33 @@ static int axis_digits(const refinement *r, const msc_grid *g, int of, int *out_
   return find_border(&r->axes, before * g->axis[of]) - *out_first;
 }
 
-/* Deals the digits of dimension d to the factors that it became, majors first, one to each: out[i] is the axis of
- * factor i or -1.  Adds the borders that are missing for that and returns false when some are, or when there is no way
- * (*out_none). */
+/* Assigns the refined axes that cut dimension d to the factors it is divided into, major first, at most one to each:
+ * out_axis[i] is the axis of factor i or -1.  Where an axis spans two factors or two axes meet in one factor, the
+ * border that separates them is added, and the result is false; *out_none: no border can. */
 static bool deal_dim(refinement *r, const msc_grid *g, int d, int64_t before, int *out_axis, bool *out_none) {
   int64_t axis[MSC_GRID_AXES], factor[MSC_GRID_DIMS];
   int first = find_border(&r->dims, before), last = find_border(&r->dims, before * g->dim[d]), at = first;
   border_sizes(&r->axes, axis);
   border_sizes(&r->dims, factor);
   int64_t left = at < last ? factor[at] : 1, done = before;
-  bool taken = false;
+  bool has_axis = false;
   for (int i = first; i < last; i++) out_axis[i] = -1;
   for (int i = 0; i < g->num[d]; i++) {
     int digit, n = axis_digits(r, g, g->on[d][i], &digit);
     for (int k = digit; k < digit + n; k++) {
-      while (left == 1 && at + 1 < last) left = factor[++at], taken = false;
+      while (left == 1 && at + 1 < last) left = factor[++at], has_axis = false;
       int64_t up_to = k ? r->axes.at[k - 1] : 1;
-      if (left > 1 && axis[k] > left && axis[k] % left == 0) { /* the digit goes on in the next factor */
+      if (left > 1 && axis[k] > left && axis[k] % left == 0) { /* the axis spans this factor and the next */
         *out_none |= !put_border(&r->axes, up_to * left);
         return false;
       }
       if (left % axis[k]) return !(*out_none = true);
-      if (taken) { /* a second digit on one factor */
+      if (has_axis) { /* two axes meet in one factor */
         *out_none |= !put_border(&r->dims, done);
         return false;
       }
       out_axis[at] = k;
-      taken = true;
+      has_axis = true;
       done *= axis[k];
       left /= axis[k];
     }
@@ -230,7 +231,7 @@ static bool deal_dim(refinement *r, const msc_grid *g, int d, int64_t before, in
   return true;
 }
 
-/* Deals the parts of all grids once; false when borders were added or there is no way. */
+/* Does deal_dim for all dimensions of all grids; false when borders were added or there is no way. */
 static bool deal_all(refinement *r, int num, const msc_grid *g, int (*out_axis)[MSC_GRID_DIMS], bool *out_none) {
   bool ok = true;
   for (int n = 0; n < num; n++) {
@@ -241,6 +242,7 @@ static bool deal_all(refinement *r, int num, const msc_grid *g, int (*out_axis)[
   return ok;
 }
 
+/* Makes g the grid with r's axes and dimensions in which axis[d] cuts dimension d. */
 static void rebuild(const refinement *r, msc_grid *g, const int *axis) {
   memset(g, 0, sizeof *g);
   g->num_axes = border_sizes(&r->axes, g->axis);
@@ -283,7 +285,7 @@ bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes d
 
 /* ---- the optimizer's cut ---- */
 
-/* Splits axis `a` into a major part and a minor one of `minor` devices. */
+/* Splits axis `a` into a major axis and a minor one of `minor` devices. */
 static void split_axis(msc_grid *g, int a, int64_t minor) {
   memmove(g->axis + a + 2, g->axis + a + 1, sizeof *g->axis * (size_t)(g->num_axes++ - a - 1));
   g->axis[a] /= minor;
@@ -292,7 +294,8 @@ static void split_axis(msc_grid *g, int a, int64_t minor) {
     for (int i = 0; i < g->num[d]; i++) g->on[d][i] = (uint8_t)(g->on[d][i] + (g->on[d][i] > a));
 }
 
-/* The axes, minor first, whose copies make `ways` parts; returns how many, 0: there are too few. */
+/* The axes that cut nothing, minor first, whose sizes multiply to `ways` (-1: all of them); the last one is split if
+ * only a part of it is needed.  Returns how many, 0: there are too few. */
 static int take_copies(msc_grid *g, int64_t ways, int *out_axis) {
   uint32_t used = 0;
   int num = 0;

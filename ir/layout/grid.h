@@ -28,7 +28,7 @@ bool msc_grid_layout(msc_context *ctx, const msc_grid *g, int64_t devices, msc_m
                      const msc_layout **out_layout);
 int64_t msc_grid_devices(const msc_grid *g);
 
-/* Axes of size 1 are gone; what they cut is whole. */
+/* Removes the axes of size 1. */
 void msc_grid_drop_ones(msc_grid *g);
 /* Refines all grids so that they have the same device matrix and the same shape, and every dimension is cut along at
  * most one axis. Axes and dimensions are cut where any of the grids, `axes` (a finer device matrix) or `dims` (a finer
@@ -39,7 +39,7 @@ typedef struct {
   const int64_t *size;
 } msc_grid_sizes;
 bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes dims);
-/* Common refinement of two lists of sizes, aligned at the right; products divide each other.  Returns how many; 0:
+/* Common refinement of two lists of sizes, which are aligned at the right.  Returns how many sizes it has; 0: there is
  * none. */
 int msc_sizes_refine(msc_grid_sizes a, msc_grid_sizes b, int64_t *out_size);
 /* Cuts dimension 0 further along axes that hold copies, minor ones first, `ways` times in all (-1: along all of them):

@@ -1,4 +1,4 @@
-/* layout.c: meshes and layouts: text in and out, normal form, sizes of parts, atoms. */
+/* layout.c: text in; meshes and layouts in normal form out.  From these: text, sizes of parts, boxes, atoms. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,8 @@ msc_box_layout msc_layout_cuts(const msc_layout *l) {
 
 /* ---- normal form ---- */
 
-/* Appends a digit to those from `start` on: size 1 vanishes, and what continues its neighbour is merged with it. */
+/* Appends a digit to the list that begins at `start`: not one of size 1; one that continues the last is merged with
+ * it. */
 static void append_digit(msc_layout *l, int start, int *num, msc_subaxis s) {
   if (s.size == 1) return;
   msc_subaxis *last = *num > start ? &l->sub[*num - 1] : NULL;
@@ -47,9 +48,9 @@ const int64_t *msc_split_of(msc_context *ctx, size_t num, const int64_t *size) {
   return kept;
 }
 
-/* Are the chosen parts of a dimension those that the rule makes? */
+/* Are the chosen parts of a dimension those that its digits make by themselves? */
 static bool is_usual_split(const msc_layout *l, int dim) {
-  /* a mesh of this dimension's digits, each an axis of its own where the layout has another axis */
+  /* A mesh of this dimension's digits only; neighbouring digits of one axis are one axis of it. */
   msc_box_mesh own = {0};
   msc_digit digit[MSC_MAX_SUBAXES];
   int64_t parts = msc_layout_parts(l, dim), n = l->split[dim][parts];
@@ -122,7 +123,7 @@ const msc_layout *msc_mesh_digits(msc_context *ctx, const msc_mesh *mesh) {
 
 /* ---- writing ---- */
 
-/* Writes into p while it is there, counts always: the first round measures, the second writes. */
+/* Text that is written twice: first with p NULL, which only counts its n characters, then into p. */
 typedef struct {
   char *p;
   size_t n;
@@ -287,7 +288,7 @@ static bool unknown_axis(scanner *s, const char *name, size_t n) {
               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* axis or axis:(pre)size */
+/* Reads axis or axis:(pre)size. */
 static bool scan_digit(scanner *s, msc_subaxis *out) {
   const char *name;
   size_t n;
@@ -310,11 +311,7 @@ static bool scan_digit(scanner *s, msc_subaxis *out) {
   return true;
 }
 
-static bool share_parts(msc_subaxis a, msc_subaxis b) {
-  return a.axis == b.axis && a.size > 1 && b.size > 1 && a.pre < b.pre * b.size && b.pre < a.pre * a.size;
-}
-
-/* {axis,...}: appended to sub, which has num already. */
+/* Reads {axis,...} and appends its digits to the num that sub has. */
 static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
   if (!accept(s, '{')) return unexpected(s, "'{'");
   if (accept(s, '}')) return true;
@@ -322,7 +319,7 @@ static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
     msc_subaxis d;
     MSC_TRY(scan_digit(s, &d));
     for (int i = 0; i < *num; i++)
-      if (share_parts(sub[i], d)) return fail(s, s->code, "axis '%s' is used twice", s->mesh->axis[d.axis].name);
+      if (msc_digits_overlap(sub[i], d)) return fail(s, s->code, "axis '%s' is used twice", s->mesh->axis[d.axis].name);
     if (d.size == 1) continue;
     if (*num == MSC_MAX_SUBAXES) return fail(s, s->code, "more than %d axes", MSC_MAX_SUBAXES);
     sub[(*num)++] = d;
@@ -330,7 +327,7 @@ static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
   return accept(s, '}') || unexpected(s, "',' or '}'");
 }
 
-/* A size of 0 is an empty part. */
+/* Reads the size of a part, which is empty if it is 0. */
 static bool scan_size(scanner *s, int64_t *out_size) {
   if (peek_char(s) == '0' && !msc_is_digit(s->at[1])) {
     s->at++;
@@ -340,7 +337,7 @@ static bool scan_size(scanner *s, int64_t *out_size) {
   return scan_count(s, INT64_MAX / 10 - 1, out_size);
 }
 
-/* (n,...) behind the axes of dimension `dim`: the sizes of its parts */
+/* Reads (n,...) behind the axes of dimension `dim`: the sizes of its parts. */
 static bool scan_split(scanner *s, msc_layout *l, int dim) {
   int64_t parts = msc_layout_parts(l, dim), num = 0, total = 0;
   if (parts < 2) return fail(s, s->code, "dimension %d is not cut and can have no sizes of parts", dim);
@@ -395,7 +392,7 @@ static bool scan_reduction(scanner *s, uint8_t *out) {
   return fail(s, s->code, "no reduction '%.*s'; there are sum, max, min and prod", (int)(n < 30 ? n : 30), s->at);
 }
 
-/* partial={x}, partial_max={x} */
+/* Reads partial={x} or partial_max={x}, or nothing at the end of the text. */
 static bool scan_partial(scanner *s, msc_layout *l, int *num) {
   static const char word[] = "partial";
   if (!peek_char(s)) return true;
@@ -553,7 +550,8 @@ typedef struct {
   uint32_t at[2 * MSC_MAX_SUBAXES + 2]; /* ascending products of parts, from 1 to the axis's size */
 } borders;
 
-/* 65,536 has 16 prime factors, so an axis with more borders than fit has two that do not divide each other. */
+/* Adds a border; false when there is no room: 65,536 has 16 prime factors, so of more borders than fit two do not
+ * divide each other. */
 static bool add_border(borders *b, uint32_t at) {
   int i = 0;
   while (i < b->num && b->at[i] < at) i++;

@@ -1,4 +1,4 @@
-/* layout.h: element types, meshes of devices, and which part of a tensor lies where. */
+/* layout.h: element types, meshes of devices, and the part of a tensor that each device has. */
 #ifndef MSC_IR_LAYOUT_LAYOUT_H
 #define MSC_IR_LAYOUT_LAYOUT_H
 
@@ -40,11 +40,11 @@ typedef struct {
  * whole axis is {axis, 1, its size}. */
 typedef msc_digit msc_subaxis;
 
-/* Where the parts of a tensor are.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the value is
- * an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.  Always in
- * normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.  Interned.  Part
- * i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts have chosen sizes
- * (interned, see box.h; in normal form only where they are not those of the rule). */
+/* The part of a tensor that each rank has.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the
+ * value is an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.
+ * Always in normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.
+ * Interned.  Part i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts
+ * have chosen sizes (interned, see box.h; in normal form only where they are not those of the rule). */
 typedef struct msc_layout {
   uint8_t rank, num_partial, reduction;
   uint8_t first[MSC_MAX_RANK + 1];
@@ -82,14 +82,14 @@ static inline int64_t msc_gcd(int64_t a, int64_t b) {
 
 /* ---- layout.c ---- */
 
-/* normal form, interned */
+/* Returns the normal form of `raw`, interned. */
 const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const msc_layout *raw);
-/* the same, not interned */
+/* Makes the normal form of `raw` without interning it. */
 void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout);
 const msc_layout *msc_layout_replicated(msc_context *ctx, int rank);
-/* one dimension, cut over all axes of the mesh */
+/* A layout of one dimension, which all axes of the mesh cut. */
 const msc_layout *msc_mesh_digits(msc_context *ctx, const msc_mesh *mesh);
-/* dimension `dim` by itself, without partial sums */
+/* A layout of one dimension, cut as dimension `dim` of l is, without partial sums. */
 const msc_layout *msc_layout_of_dim(msc_context *ctx, const msc_mesh *mesh, const msc_layout *l, int dim);
 bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
                       const msc_layout **out_layout);
@@ -106,18 +106,20 @@ int64_t msc_layout_parts(const msc_layout *l, int dim);
  * collectives add ranks as a tree: so the sum has the same bits however the dimension is cut. */
 enum { MSC_MAX_SUM_BLOCKS = 64 };
 int64_t msc_sum_blocks(int64_t n, int64_t least, int64_t many);
-/* Blocks of the part that one of `parts` ranks holds; the part's own where it is no aligned group. */
+/* Blocks of the part that one of `parts` ranks holds: its share of the blocks of the whole if that is a number of whole
+ * blocks, else the blocks of a dimension as long as the part. */
 int64_t msc_sum_blocks_of_part(int64_t n, int64_t parts, int64_t least, int64_t many);
 bool msc_layout_is_replicated(const msc_layout *l); /* no cut, no partial */
-/* Divides evenly everywhere? */
+/* Has the layout t's rank and equal parts in every dimension? */
 bool msc_layout_fits(const msc_layout *l, const msc_type *t);
 bool msc_dim_is_even(const msc_layout *l, const msc_type *t, int dim);
 bool msc_layout_has_split(const msc_layout *l); /* chosen sizes of parts somewhere */
-/* Interned borders of parts, of num sizes; each at least 0, their sum below 2^63. */
+/* The borders of parts of these sizes, num + 1 numbers from 0 on, interned; sizes are 0 or more, their sum below
+ * 2^63. */
 const int64_t *msc_split_of(msc_context *ctx, size_t num, const int64_t *size);
 /* Dimensions of the largest part. */
 void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
-int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
+int64_t msc_local_bytes(const msc_type *t); /* of the largest part under t->layout; of the whole when that is NULL */
 int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank);
 const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, const msc_subaxis *s); /* "{x,y:(1)2}" */
 /* Reads digits as a layout of one dimension, which may have sizes of parts: "{x,y:(1)2}/(3,1)". */

@@ -5,9 +5,9 @@
 #include "ir/rule/rule.h"
 
 typedef struct {
-  int num, tensor, dim; /* where the letter was seen first; tensor < 0: not yet */
+  int num, tensor, dim; /* digits; the tensor and dimension that has the letter first, tensor < 0: none so far */
   msc_subaxis sub[MSC_MAX_SUBAXES];
-  const int64_t *split; /* chosen sizes of its parts, or NULL */
+  const int64_t *split; /* chosen borders of its parts, NULL: equal parts */
 } letter_cut;
 
 typedef struct {
@@ -19,13 +19,9 @@ typedef struct {
   letter_cut cut[MSC_MAX_LETTERS];
 } check;
 
-static const msc_type *type_at(const msc_op *op, size_t tensor) {
-  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
-}
+static const msc_layout *layout_at(const msc_op *op, size_t tensor) { return msc_rule_tensor_type(op, tensor)->layout; }
 
-static const msc_layout *layout_at(const msc_op *op, size_t tensor) { return type_at(op, tensor)->layout; }
-
-/* "operand 'a' [{x},{}]" */
+/* A tensor's name and layout for reports: "operand 'a' [{x},{}]". */
 static const char *describe_tensor(const check *c, size_t tensor) {
   const char *layout = msc_layout_print(c->arena, c->mesh, layout_at(c->op, tensor));
   if (tensor >= c->op->num_in) {
@@ -58,14 +54,15 @@ static void push_digit(letter_cut *l, msc_subaxis s) {
   else l->sub[l->num++] = s;
 }
 
-/* Moves the digits of a dimension to its letters, major letter first: a letter that has others behind it takes exactly
- * its size before the next one gets anything.  A digit is divided where a letter ends inside it. */
-static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
+/* Divides the digits of a dimension among its letters, major letter first: every letter but the last takes digits until
+ * their parts are its size, and the next letter gets digits only then.  A digit is divided where a letter ends inside
+ * it.  out_part has one entry per letter. */
+static bool cut_letters(const check *c, size_t tensor, int dim, letter_cut *out_part) {
   const msc_layout *l = layout_at(c->op, tensor);
   const msc_dim_letters *letters = &c->rule.tensor[tensor].dim[dim];
   int at = l->first[dim], end = l->first[dim + 1];
   msc_subaxis rest = at < end ? l->sub[at] : (msc_subaxis){0};
-  bool even = msc_dim_is_even(l, type_at(c->op, tensor), dim);
+  bool even = msc_dim_is_even(l, msc_rule_tensor_type(c->op, tensor), dim);
   if (letters->num > 1 && at < end && !even)
     return misfit(c, "dimension %d of %s merges others in %s, and its parts must be equal", dim,
                   describe_tensor(c, tensor), msc_rule_print(c->arena, &c->rule));
@@ -91,6 +88,7 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
   return true;
 }
 
+/* Records how a dimension cuts a letter; reports when another dimension cuts it in another way. */
 static bool note_letter(check *c, int letter, const letter_cut *part, size_t tensor, int dim) {
   const msc_letter *l = &c->rule.letter[letter];
   letter_cut *known = &c->cut[letter];
@@ -109,7 +107,7 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
                 describe_tensor(c, tensor), axes(c, part->num, part->sub), l->name, msc_rule_print(c->arena, &c->rule));
 }
 
-/* Where the op itself says how large the parts are, the layout must say the same. */
+/* Checks that the layout has the parts whose sizes the op itself gives (an aligned table). */
 static bool check_split(const check *c, size_t tensor, int dim, letter_cut *part) {
   const msc_dim_letters *letters = &c->rule.tensor[tensor].dim[dim];
   const msc_layout *have = layout_at(c->op, tensor);
@@ -130,20 +128,17 @@ static bool check_dim(check *c, size_t tensor, int dim) {
     return misfit(c, "dimension %d of %s must be whole: it may not be cut in %s", dim, describe_tensor(c, tensor),
                   msc_rule_print(c->arena, &c->rule));
   }
-  MSC_TRY(deal(c, tensor, dim, part));
+  MSC_TRY(cut_letters(c, tensor, dim, part));
   if (letters->split && part[0].num) MSC_TRY(check_split(c, tensor, dim, &part[0]));
   for (int i = 0; i < letters->num; i++) MSC_TRY(note_letter(c, letters->letter[i], &part[i], tensor, dim));
   return true;
 }
 
-static bool overlaps(msc_subaxis a, msc_subaxis b) {
-  return a.axis == b.axis && a.pre < b.pre * b.size && b.pre < a.pre * a.size;
-}
-
+/* The first digit of `a` that shares parts with a digit of `b`, NULL: none does. */
 static const msc_subaxis *common(int na, const msc_subaxis *a, int nb, const msc_subaxis *b) {
   for (int i = 0; i < na; i++)
     for (int j = 0; j < nb; j++)
-      if (overlaps(a[i], b[j])) return &a[i];
+      if (msc_digits_overlap(a[i], b[j])) return &a[i];
   return NULL;
 }
 
@@ -161,11 +156,11 @@ static bool check_letters_apart(const check *c) {
   return true;
 }
 
-/* Partial digits of the operands that go through the op, as one list. */
-static bool check_partial_operands(const check *c, letter_cut *out_pass) {
+/* Checks the partial sums of the operands; their digits, which pass through the op to its results, go to out_passed. */
+static bool check_partial_operands(const check *c, letter_cut *out_passed) {
   const msc_rule *r = &c->rule;
   int first = -1;
-  out_pass->num = 0;
+  out_passed->num = 0;
   for (size_t t = 0; t < r->num_in; t++) {
     const msc_layout *l = layout_at(c->op, t);
     const msc_subaxis *p = l->sub + l->first[l->rank];
@@ -179,34 +174,35 @@ static bool check_partial_operands(const check *c, letter_cut *out_pass) {
                       describe_tensor(c, (size_t)c->cut[i].tensor));
     if (r->joint && is_linear) {
       if (first >= 0 &&
-          (out_pass->num != l->num_partial || memcmp(out_pass->sub, p, (size_t)l->num_partial * sizeof *p)))
+          (out_passed->num != l->num_partial || memcmp(out_passed->sub, p, (size_t)l->num_partial * sizeof *p)))
         return misfit(c, "%s and %s must be partial over the same axes", describe_tensor(c, (size_t)first),
                       describe_tensor(c, t));
       if (first >= 0) continue;
       first = (int)t;
-    } else if (common(l->num_partial, p, out_pass->num, out_pass->sub)) {
+    } else if (common(l->num_partial, p, out_passed->num, out_passed->sub)) {
       return misfit(
           c, "%s and %s are partial over the same axes; their product would count terms that do not belong together",
           describe_tensor(c, (size_t)first), describe_tensor(c, t));
     }
     if (l->num_partial && first < 0) first = (int)t;
-    for (int i = 0; i < l->num_partial; i++) out_pass->sub[out_pass->num++] = p[i];
+    for (int i = 0; i < l->num_partial; i++) out_passed->sub[out_passed->num++] = p[i];
   }
   return true;
 }
 
-static bool check_partial_result(const check *c, size_t tensor, const letter_cut *pass) {
+/* Checks that a result is partial over the digits of the summed letters that it lacks and over those that pass. */
+static bool check_partial_result(const check *c, size_t tensor, const letter_cut *passed) {
   const msc_layout *have = layout_at(c->op, tensor);
   msc_layout want = *have;
   int num = want.first[want.rank];
   want.reduction = MSC_SUM;
-  for (int i = 0; i < pass->num; i++) want.sub[num++] = pass->sub[i];
+  for (int i = 0; i < passed->num; i++) want.sub[num++] = passed->sub[i];
   for (int l = 0; l < c->rule.num_letters; l++) {
     if (c->rule.letter[l].role != MSC_RED || !c->cut[l].num || msc_rule_has_letter(&c->rule.tensor[tensor], l))
       continue;
     want.reduction = c->rule.letter[l].reduction;
-    if (want.reduction != MSC_SUM && pass->num)
-      return misfit(c, "a sum that is partial over %s cannot go through a %s", axes(c, pass->num, pass->sub),
+    if (want.reduction != MSC_SUM && passed->num)
+      return misfit(c, "a sum that is partial over %s cannot go through a %s", axes(c, passed->num, passed->sub),
                     msc_kind_name(c->op->kind));
     for (int i = 0; i < c->cut[l].num; i++) want.sub[num++] = c->cut[l].sub[i];
   }
@@ -218,12 +214,13 @@ static bool check_partial_result(const check *c, size_t tensor, const letter_cut
 
 /* ---- collectives ---- */
 
+/* A layout's digits as atoms. */
 typedef struct {
   int num[MSC_MAX_RANK];
   uint8_t atom[MSC_MAX_RANK][MSC_MAX_SUBAXES];
   uint32_t cut[MSC_MAX_RANK], cuts, partial; /* masks of atoms: per dimension, of all dimensions */
   const int64_t *const *split;
-} dealt;
+} digit_cuts;
 
 static uint32_t mask_of(int num, const uint8_t *atom) {
   uint32_t m = 0;
@@ -231,8 +228,8 @@ static uint32_t mask_of(int num, const uint8_t *atom) {
   return m;
 }
 
-static dealt dealt_of(const msc_atoms *atoms, const msc_layout *l) {
-  dealt x;
+static digit_cuts digit_cuts_of(const msc_atoms *atoms, const msc_layout *l) {
+  digit_cuts x;
   memset(&x, 0, sizeof x);
   x.split = l->split;
   for (int d = 0; d < l->rank; d++) {
@@ -245,15 +242,15 @@ static dealt dealt_of(const msc_atoms *atoms, const msc_layout *l) {
   return x;
 }
 
-/* Does the cut of dimension d begin with all digits of the shorter one? Parts of chosen sizes nest in the whole
+/* Does `longer` cut dimension d first by all digits by which `shorter` cuts it? Parts of chosen sizes nest in the whole
  * dimension only. */
-static bool starts_with(const dealt *longer, const dealt *shorter, int d) {
+static bool starts_with(const digit_cuts *longer, const digit_cuts *shorter, int d) {
   if (longer->split[d] != shorter->split[d] && shorter->num[d]) return false;
   if (longer->split[d] && shorter->num[d] && longer->num[d] != shorter->num[d]) return false;
   return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], (size_t)shorter->num[d]) == 0;
 }
 
-static bool all_start_with(const dealt *longer, const dealt *shorter, int rank) {
+static bool all_start_with(const digit_cuts *longer, const digit_cuts *shorter, int rank) {
   for (int d = 0; d < rank; d++)
     if (!starts_with(longer, shorter, d)) return false;
   return true;
@@ -266,12 +263,13 @@ static int64_t product_of_atoms(const msc_atoms *atoms, uint32_t mask) {
   return n;
 }
 
-static bool is_even(const msc_type *t, const msc_atoms *atoms, const dealt *x, int d) {
+static bool is_even(const msc_type *t, const msc_atoms *atoms, const digit_cuts *x, int d) {
   return !x->split[d] && t->dim[d] % product_of_atoms(atoms, x->cut[d]) == 0;
 }
 
-/* The number of parts of dimension d that the digits make up to the end of the run of one axis that digit n is in. */
-static int64_t parts_of_runs(const msc_atoms *atoms, const dealt *x, int d, int n) {
+/* The number of parts that the digits of dimension d make, up to the last digit of the run of one axis that has digit
+ * n. */
+static int64_t parts_of_runs(const msc_atoms *atoms, const digit_cuts *x, int d, int n) {
   int64_t parts = 1;
   for (int i = 0; i < x->num[d]; i++) {
     const msc_subaxis *atom = &atoms->atom[x->atom[d][i]];
@@ -281,9 +279,9 @@ static int64_t parts_of_runs(const msc_atoms *atoms, const dealt *x, int d, int 
   return parts;
 }
 
-/* Does a dimension change inside a run of digits of one axis whose parts differ in size?  They do not nest: the run is
- * dealt as one. */
-static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *longer, const dealt *shorter) {
+/* Does some dimension of `shorter` end inside a run of digits of one axis of `longer` whose parts differ in size?  Such
+ * parts do not nest, because a run cuts as one digit. */
+static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const digit_cuts *longer, const digit_cuts *shorter) {
   for (int d = 0; d < t->rank; d++) {
     int n = shorter->num[d];
     if (n == longer->num[d] || n == 0) continue;
@@ -293,7 +291,8 @@ static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *lon
   return false;
 }
 
-static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, const dealt *from, const dealt *to) {
+static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, const digit_cuts *from,
+                                    const digit_cuts *to) {
   if (from->partial != to->partial) return "partial axes must stay";
   if (from->cuts != to->cuts) return "the axes that leave dimensions must be those that join others";
   for (int d = 0; d < t->rank; d++) {
@@ -305,7 +304,8 @@ static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, c
   return NULL;
 }
 
-static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, const dealt *from, const dealt *to) {
+static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, const digit_cuts *from,
+                                 const digit_cuts *to) {
   if (product_of_atoms(atoms, from->partial) != product_of_atoms(atoms, to->partial))
     return "the number of partial terms must stay";
   for (int d = 0; d < t->rank; d++) {
@@ -318,7 +318,7 @@ static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, cons
   return NULL;
 }
 
-static const char *exchange_wrong(const msc_atoms *atoms, const dealt *from, const dealt *to) {
+static const char *exchange_wrong(const msc_atoms *atoms, const digit_cuts *from, const digit_cuts *to) {
   bool moves = product_of_atoms(atoms, from->partial) == product_of_atoms(atoms, to->partial);
   return (to->partial & ~from->partial) && !moves ? "it cannot make a value partial" : NULL;
 }
@@ -329,7 +329,7 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_verb
   const msc_layout *both[2] = {from, to};
   if (from->rank != t->rank || to->rank != t->rank) return "the rank differs";
   if (!msc_atoms_of(mesh, 2, both, &atoms)) return "the layouts cut an axis at places that do not divide each other";
-  dealt a = dealt_of(&atoms, from), b = dealt_of(&atoms, to);
+  digit_cuts a = digit_cuts_of(&atoms, from), b = digit_cuts_of(&atoms, to);
   uint32_t joined = b.cuts & ~a.cuts;
   if (from == to) return "nothing changes";
   bool leaves = verb == MSC_ALL_GATHER && all_start_with(&a, &b, t->rank),
@@ -396,8 +396,8 @@ bool msc_rule_check(const msc_op *op, msc_arena *arena) {
   for (size_t t = 0; t < c.rule.num_tensors; t++)
     for (int d = 0; d < c.rule.tensor[t].rank; d++) MSC_TRY(check_dim(&c, t, d));
   MSC_TRY(check_letters_apart(&c));
-  letter_cut pass;
-  MSC_TRY(check_partial_operands(&c, &pass));
-  for (size_t t = c.rule.num_in; t < c.rule.num_tensors; t++) MSC_TRY(check_partial_result(&c, t, &pass));
+  letter_cut passed;
+  MSC_TRY(check_partial_operands(&c, &passed));
+  for (size_t t = c.rule.num_in; t < c.rule.num_tensors; t++) MSC_TRY(check_partial_result(&c, t, &passed));
   return true;
 }

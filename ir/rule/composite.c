@@ -1,10 +1,9 @@
-/* composite.c: rule functions of composites.  What a letter with the role `expand` costs is in the expansion. */
-
+/* composite.c: rule functions of composites: an op in; the letters of its tensors' dimensions out.  A letter with the
+ * role `expand` may be cut because the expansion of the op has the collectives that this takes. */
 #include "ir/formula.h"
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
 
-/* The letter of dimension i of `*`: A, B ... */
 /* Dimensions before the axis are A, B ...; from it on d, e ... */
 bool rule_norm(const msc_op *op, msc_rule *rule) {
   int axis = axis_of(op, "axis", msc_rule_tensor_type(op, 0)->rank);
@@ -61,46 +60,39 @@ bool rule_rotary(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* q [b,(gm),s,e], k [b,g,t,e], v [b,g,t,f], mask broadcast to [b,(gm),s,t] -> [b,(gm),s,f] */
-bool rule_attention(const msc_op *op, msc_rule *rule) {
-  static const char *const names[] = {"bgse", "bgte", "bgtf", "bgst", "bgst"};
+/* Gives a tensor of an attention the letters `name`.  The heads of what has a position per query (s) are groups of
+ * members, (gm); those of keys and values are groups.  A mask has the last letters, and none where it broadcasts. */
+static void give_attention(const msc_op *op, msc_rule *rule, size_t tensor, const char *name, bool is_mask) {
   int64_t groups = msc_rule_tensor_type(op, 1)->dim[1],
           members = groups ? msc_rule_tensor_type(op, 0)->dim[1] / groups : 1;
-  for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = msc_rule_tensor_type(op, i);
-    const char *name = i < rule->num_in ? names[i] : "bgsf";
-    bool is_kv = i == 1 || i == 2, is_mask = i >= 3 && i < rule->num_in;
-    for (int d = 0; d < t->rank; d++) {
-      int at = 4 - t->rank + d;
-      if (is_mask && t->dim[d] == 1) continue;
-      bool heads = at == 1 && !is_kv && members > 1;
-      msc_rule_give(rule, i, d, name[at], heads ? groups : t->dim[d]);
-      if (heads) msc_rule_give(rule, i, d, 'm', members);
-    }
+  const msc_type *t = msc_rule_tensor_type(op, tensor);
+  for (int d = 0; d < t->rank; d++) {
+    int at = is_mask ? 4 - t->rank + d : d;
+    bool has_members = at == 1 && name[2] == 's' && members > 1;
+    if (is_mask && t->dim[d] == 1) continue;
+    msc_rule_give(rule, tensor, d, name[at], has_members ? groups : t->dim[d]);
+    if (has_members) msc_rule_give(rule, tensor, d, 'm', members);
   }
+}
+
+/* q [b,(gm),s,e], k [b,g,t,e], v [b,g,t,f], mask broadcast to [b,(gm),s,t] -> [b,(gm),s,f] */
+bool rule_attention(const msc_op *op, msc_rule *rule) {
+  static const char *const operand[] = {"bgse", "bgte", "bgtf", "bgst", "bgst"};
+  for (size_t i = 0; i < rule->num_tensors; i++)
+    give_attention(op, rule, i, i < rule->num_in ? operand[i] : "bgsf", i >= 3 && i < rule->num_in);
   return true;
 }
 
-/* Gives the letters of every tensor, which differ only in their last two dimensions: positions of queries (s) or of
- * keys and values (t), and the size of a key (e) or of a value (f). */
+/* The tensors' letters differ only in the last two dimensions: positions of queries (s) or of keys and values (t), and
+ * the size of a key (e) or of a value (f). */
 bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
-  static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const made[] = {"bgsf", "bgs"};
+  static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const result[] = {"bgsf", "bgs"};
   static const char *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgst"};
   bool is_grad = op->kind == OP_flash_attention_grad, is_masked = msc_op_bool(op, "masked");
-  int64_t groups = msc_rule_tensor_type(op, 1)->dim[1],
-          members = groups ? msc_rule_tensor_type(op, 0)->dim[1] / groups : 1;
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    size_t result = i - rule->num_in;
-    const char *name = i < rule->num_in ? (is_grad ? backward : forward)[i] : (is_grad ? backward : made)[result];
-    const msc_type *t = msc_rule_tensor_type(op, i);
-    bool is_mask = is_masked && i == (is_grad ? 6 : 3);
-    for (int d = 0; d < t->rank; d++) {
-      int at = is_mask ? 4 - t->rank + d : d;
-      bool heads = at == 1 && name[2] == 's' && members > 1;
-      if (is_mask && t->dim[d] == 1) continue;
-      msc_rule_give(rule, i, d, name[at], heads ? groups : t->dim[d]);
-      if (heads) msc_rule_give(rule, i, d, 'm', members);
-    }
+    bool is_result = i >= rule->num_in;
+    const char *const *name = is_grad ? backward : is_result ? result : forward;
+    give_attention(op, rule, i, name[is_result ? i - rule->num_in : i], is_masked && i == (is_grad ? 6 : 3));
   }
   return true;
 }
@@ -114,7 +106,7 @@ bool rule_prelu(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* x [n] -> [(tn)]: what is repeated lies t times one behind the other. */
+/* x [n] -> [(tn)]: t copies of the n elements, one behind the other. */
 bool rule_tile(const msc_op *op, msc_rule *rule) {
   int64_t repeats[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "repeats", repeats, MSC_MAX_RANK);
@@ -140,7 +132,7 @@ bool rule_stack(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Dimensions whose elements stay where they are. */
+/* Gives letters to the dimensions of x and y that are not in the mask `moved`: their elements stay where they are. */
 static bool give_others(const msc_op *op, msc_rule *rule, unsigned moved) {
   for (size_t i = 0; i < 2; i++)
     for (int d = 0; d < msc_rule_tensor_type(op, 0)->rank; d++)

@@ -1,7 +1,7 @@
-/* conv.c: letters of the ops whose windows slide over h and w.
- * Where x is exactly y's size times the stride, parts of both begin at the same windows: x's dimension is (hs), s the
- * stride and whole, and h may be cut into equal parts that are no smaller than what is needed of a neighbour.
- * Elsewhere x and y do not part at the same windows: their dimensions have no letter. */
+/* conv.c: an op whose windows slide over h and w in; the letters of its tensors' dimensions out.
+ * Where x is exactly y's size times the stride, parts of both begin at the same windows: x's dimension is (hs), s is
+ * the stride and stays whole, and h may be cut into equal parts that are no smaller than the elements needed of a
+ * neighbour.  Elsewhere parts of x and y begin at different windows: their dimensions have no letter. */
 #include "ir/conv.h"
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
@@ -18,20 +18,20 @@ static void give_windows(msc_rule *rule, const msc_conv *c, size_t num_x, const 
     const msc_window *w = &c->dim[i];
     int64_t least;
     if (!msc_window_aligned(w, &least)) continue;
-    for (size_t k = 0; k < num_x; k++) give_two(rule, x[k], 2 + i, "hw"[i], w->y, "st"[i], w->stride);
-    for (size_t k = 0; k < num_y; k++) msc_rule_give(rule, y[k], 2 + i, "hw"[i], w->y);
-    msc_rule_least(rule, "hw"[i], least);
+    for (size_t k = 0; k < num_x; k++) give_two(rule, x[k], 2 + i, "hw"[i], w -> y, "st"[i], w -> stride);
+    for (size_t k = 0; k < num_y; k++) msc_rule_give(rule, y[k], 2 + i, "hw"[i], w -> y);
+    msc_rule_set_least(rule, "hw"[i], least);
   }
 }
 
-/* Channels: g is the group, of which o and c are the channels within. */
+/* Gives a dimension of channels its letters: g for the group and `letter`, o or c, for the channels within a group. */
 static void give_channels(msc_rule *rule, const msc_conv *c, size_t tensor, int dim, char letter) {
   int64_t size = (letter == 'o' ? c->o : c->c) / c->groups;
   if (c->groups == 1) msc_rule_give(rule, tensor, dim, letter, size);
   else give_two(rule, tensor, dim, 'g', c->groups, letter, size);
 }
 
-/* x n(gc)(hs)(wt), weights (go)c.., y n(go)hw, whichever of them are operands. */
+/* x n(gc)(hs)(wt), weights (go)c.., y n(go)hw; two of them are the operands, the third is the result. */
 bool rule_conv2d(const msc_op *op, msc_rule *rule) {
   msc_conv c = msc_conv_of(op);
   size_t x = op->kind == OP_conv2d_transpose ? 2 : 0;
@@ -61,7 +61,9 @@ bool rule_biased_conv2d(const msc_op *op, msc_rule *rule) {
 bool rule_pool(const msc_op *op, msc_rule *rule) {
   msc_conv c = msc_conv_of(op);
   size_t last = rule->num_tensors - 1u, y[2] = {c.of_x_result ? 0 : last, 1}, x = c.of_x_result ? last : 0;
-  bool counts = op->kind == OP_avg_pool && !msc_op_bool(op, "count_include_pad"); /* by the place in the whole */
+  bool counts =
+      op->kind == OP_avg_pool &&
+      !msc_op_bool(op, "count_include_pad"); /* a window's elements, which depend on its place in the whole image */
   for (size_t i = 0; i <= last; i++) {
     msc_rule_give(rule, i, 0, 'n', c.n);
     msc_rule_give(rule, i, 1, 'c', c.c);
@@ -75,6 +77,6 @@ bool rule_pool(const msc_op *op, msc_rule *rule) {
 bool rule_resize(const msc_op *op, msc_rule *rule) {
   const msc_type *x = op->in[0].value->type;
   for (size_t i = 0; i < 2; i++)
-    for (int d = 0; d < 2; d++) msc_rule_give(rule, i, d, "nc"[d], x->dim[d]);
+    for (int d = 0; d < 2; d++) msc_rule_give(rule, i, d, "nc"[d], x -> dim[d]);
   return true;
 }

@@ -1,5 +1,5 @@
-/* digits.c: a rule and mesh digits for its letters in; the layout that each tensor of the op has then, and whether the
- * op can be cut so, out. */
+/* digits.c: a rule and an assignment of mesh digits to its letters in; each tensor's layout under it, and whether the
+ * op may be cut so, out. */
 #include <string.h>
 
 #include "ir/rule/rule.h"
@@ -10,15 +10,16 @@ static uint32_t letter_atoms(const msc_assignment *a, int letter) {
   return mask;
 }
 
-/* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each alone, one
- * does. */
+/* Does this operand have the partial sums that pass through the op?  All linear operands have them where the op is
+ * linear in all together (joint), else one of them: a->pass_in, or the first where that is none of them. */
 static bool carries_pass(const msc_rule *rule, const msc_assignment *a, size_t tensor) {
   if (tensor >= 32 || !(rule->linear_in >> tensor & 1)) return false;
   bool named = a->pass_in < 32 && (rule->linear_in >> a->pass_in & 1);
   return rule->joint || tensor == (named ? a->pass_in : (size_t)__builtin_ctz(rule->linear_in));
 }
 
-/* Atoms on which a result is an unfinished reduction: those of reduced letters that it lacks, and those that pass. */
+/* The atoms over which a tensor is partial, a mask: for a result those of reduced letters that it lacks and those that
+ * pass, for an operand those that pass if it has them. */
 static uint32_t partial_atoms(const msc_rule *rule, const msc_assignment *a, size_t tensor, uint8_t *out_reduction) {
   uint32_t mask = 0;
   *out_reduction = MSC_SUM;
@@ -70,7 +71,7 @@ bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_ato
   return rest == 0 || parts - rest <= size / 8;
 }
 
-/* A dimension whose parts have chosen sizes is cut into these or not at all. */
+/* Is every dimension whose parts have chosen sizes cut into these parts or not at all? */
 static bool splits_allow(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
@@ -81,8 +82,8 @@ static bool splits_allow(const msc_rule *rule, const msc_assignment *a, const ms
   return true;
 }
 
-/* In (ij) a cut of j is a cut into neighbouring elements only when i is cut down to single ones, and the parts of the
- * whole dimension are those of its letters only when they divide them. */
+/* Are the parts of every dimension with several letters, (ij), runs of neighbouring elements?  They are if j is cut
+ * only where i is cut into single elements, and the parts of each letter are equal. */
 static bool compounds_allow(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {

@@ -5,11 +5,11 @@
 #include <assert.h>
 #include <string.h>
 
-#include "ir/ir.h"
+#include "ir/formula.h"
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
 
-/* ---- building ---- */
+/* ---- letters and roles ---- */
 
 int msc_find_letter(const msc_rule *rule, char name) {
   for (int i = 0; i < rule->num_letters; i++)
@@ -17,7 +17,6 @@ int msc_find_letter(const msc_rule *rule, char name) {
   return -1;
 }
 
-/* New letters come at the end of the list. */
 void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
   int i = msc_find_letter(rule, name);
   if (i < 0) {
@@ -28,7 +27,7 @@ void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t si
   d->letter[d->num++] = (uint8_t)i;
 }
 
-void msc_rule_least(msc_rule *rule, char name, int64_t least) {
+void msc_rule_set_least(msc_rule *rule, char name, int64_t least) {
   int i = msc_find_letter(rule, name);
   if (i >= 0) rule->letter[i].least = least;
 }
@@ -48,7 +47,7 @@ static void give_stars(const msc_op *op, msc_rule *rule, size_t tensor, int from
 
 /* ---- the rule text ---- */
 
-/* A tensor's part of the text: "*mk" is {"*mk", 3}. */
+/* The letters of one tensor in the row's text: "*mk" is {"*mk", 3}. */
 typedef struct {
   const char *text;
   size_t num;
@@ -64,7 +63,8 @@ static size_t pattern_dims(pattern p) {
   return n;
 }
 
-/* `*` stands for the dimensions that the pattern does not name; they are aligned from the right over all tensors. */
+/* Gives a tensor the letters of its pattern.  `*` stands for the dimensions that the pattern does not name; they are
+ * aligned from the right over all tensors, of which the longest `*` has num_stars. */
 static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, pattern p, int num_stars) {
   const msc_type *t = msc_rule_tensor_type(op, tensor);
   int stars = t->rank - (int)pattern_dims(p), d = 0;
@@ -79,7 +79,7 @@ static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, patter
   }
 }
 
-/* Pattern i of a comma-separated list; the last one serves all further tensors. */
+/* Pattern i of a comma-separated list; the last one is that of all further tensors too. */
 static pattern pattern_at(const char *text, size_t num, size_t i) {
   const char *end = text + num;
   for (;;) {
@@ -129,12 +129,12 @@ static void set_word_role(msc_rule *rule, char name, const char *text) {
   }
 }
 
-/* " ; k:sum c:rep" */
+/* Sets the roles that a row's text gives letters: " ; k:sum c:rep". */
 static void set_roles(msc_rule *rule, const char *text) {
   for (const char *p = strchr(text, ':'); p; p = strchr(p + 1, ':')) set_word_role(rule, p[-1], p + 1);
 }
 
-/* " ; lin 0|1" or " ; lin 1+2" */
+/* Sets the operands in which the op is linear: " ; lin 0|1" in each alone, " ; lin 1+2" in both together. */
 static void set_linear(msc_rule *rule, const char *text) {
   const char *p = strstr(text, "lin ");
   if (!p) return;
@@ -145,7 +145,7 @@ static void set_linear(msc_rule *rule, const char *text) {
   }
 }
 
-/* Makes the tensors of a rule, without letters. */
+/* `num` tensors for a rule, without letters. */
 static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_t num) {
   msc_tensor_letters *tensor = msc_new_array(arena, msc_tensor_letters, num);
   size_t num_dims = 0;
@@ -156,7 +156,8 @@ static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_
   return tensor;
 }
 
-/* i1 has no sum, so a table of truth values stays whole along the rows that indices name. */
+/* Drops partial sums from the rule of a gather or scatter of i1: i1 has no sum, so a table of truth values stays whole
+ * along the rows that indices name. */
 static void keep_truth_whole(const msc_op *op, msc_rule *rule) {
   if (!(msc_info(op)->flags & MSC_CHECKED) || op->out[0].type->dtype != MSC_I1) return;
   rule->linear = false, rule->linear_in = 0;
@@ -184,7 +185,7 @@ bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
 
 /* ---- functions of op.def ---- */
 
-/* Letters by result dimension; an operand has those of the dimensions in which it is as large as the result. */
+/* Each result dimension is a letter; an operand has it where its dimension is as large as the result's. */
 bool rule_broadcast(const msc_op *op, msc_rule *rule) {
   const msc_type *y = op->out[0].type;
   for (size_t i = 0; i < rule->num_tensors; i++) {
@@ -209,7 +210,7 @@ bool rule_cast(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Leading letters of all tensors, then m and k of a, k and n of b, in the order that the transposes ask for. */
+/* The leading letters of all tensors first, then m and k of a, k and n of b, in the order the transposes leave. */
 bool rule_matmul(const msc_op *op, msc_rule *rule) {
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   int lead = op->out[0].type->rank - 2;
@@ -230,7 +231,7 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Sums over all dimensions but the last. */
+/* x [*,k], dy [*,n] -> [k,n], summed over *. */
 bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
   int lead = op->in[0].value->type->rank - 1;
   for (size_t i = 0; i < 2; i++) {
@@ -271,36 +272,35 @@ bool rule_reduce(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* c is the axis, wherever it stands. */
+/* The letter of dimension `axis` is c. */
 bool rule_axis(const msc_op *op, msc_rule *rule) {
   const msc_type *x = op->in[0].value->type;
-  int64_t axis = msc_op_int(op, "axis");
-  if (axis < 0) axis += x->rank;
+  int axis = axis_of(op, "axis", x->rank);
   for (size_t i = 0; i < 2; i++)
     for (int d = 0, s = 0; d < x->rank; d++) msc_rule_give(rule, i, d, d == axis ? 'c' : msc_rule_star(s++), x->dim[d]);
   return true;
 }
 
-/* One side of a reshape: the dimension that is being cut into letters, and what is left of it. */
+/* One side of a reshape: the dimension that is being divided into letters, and the factor of it that has none yet. */
 typedef struct {
   const msc_type *t;
   int dim;
   int64_t left;
-} walk;
+} reshape_side;
 
-static void skip_done(walk *w) {
+static void skip_done(reshape_side *w) {
   while (w->left == 1 && w->dim < w->t->rank)
     if (++w->dim < w->t->rank) w->left = w->t->dim[w->dim];
 }
 
-static walk walk_of(const msc_type *t) {
-  walk w = {t, -1, 1};
+static reshape_side side_of(const msc_type *t) {
+  reshape_side w = {t, -1, 1};
   skip_done(&w);
   return w;
 }
 
-/* Gives the factors for which no common letter was found letters that may not be cut. */
-static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
+/* Gives each factor that has no letter yet one that may not be cut. */
+static void give_whole(msc_rule *rule, size_t tensor, reshape_side *w, int *num) {
   while (w->dim < w->t->rank) {
     char name = msc_rule_star((*num)++);
     msc_rule_give(rule, tensor, w->dim, name, w->left);
@@ -310,10 +310,10 @@ static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
   }
 }
 
-/* Walks both shapes from the major end: each common factor is a letter of both, [4,6]->[24] is a,b->(ab).  Where the
- * rest has no common factor, as 3 and 4 in [12,8]->[16,6], it stays whole. */
+/* From the major end of both shapes, each common factor is a letter of both: [4,6]->[24] is a,b->(ab).  From where two
+ * factors have none in common, as 3 and 4 in [12,8]->[16,6], the rest stays whole. */
 bool rule_reshape(const msc_op *op, msc_rule *rule) {
-  walk x = walk_of(op->in[0].value->type), y = walk_of(op->out[0].type);
+  reshape_side x = side_of(op->in[0].value->type), y = side_of(op->out[0].type);
   int num = 0;
   if (msc_type_elems(x.t) == 0) return true;
   while (x.dim < x.t->rank && y.dim < y.t->rank) {
@@ -326,13 +326,13 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
     skip_done(&x);
     skip_done(&y);
   }
-  give_rest(rule, 0, &x, &num);
-  give_rest(rule, 1, &y, &num);
+  give_whole(rule, 0, &x, &num);
+  give_whole(rule, 1, &y, &num);
   return true;
 }
 
 /* Gives every dimension a letter of its own, except those in `whole`, which get none. */
-static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
+static bool give_own_letters(const msc_op *op, msc_rule *rule, unsigned whole) {
   for (size_t i = 0; i < rule->num_tensors; i++)
     for (int d = 0; d < rule->tensor[i].rank; d++)
       if (!(whole >> d & 1)) msc_rule_give(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, i)->dim[d]);
@@ -342,16 +342,16 @@ static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
 bool rule_concat(const msc_op *op, msc_rule *rule) {
   rule->linear_in = op->num_in < 32 ? (1u << op->num_in) - 1 : ~0u;
   rule->linear = op->num_in <= 32;
-  return give_untouched(op, rule, 1u << msc_op_int(op, "dim"));
+  return give_own_letters(op, rule, 1u << msc_op_int(op, "dim"));
 }
 
-bool rule_split(const msc_op *op, msc_rule *rule) { return give_untouched(op, rule, 1u << msc_op_int(op, "dim")); }
+bool rule_split(const msc_op *op, msc_rule *rule) { return give_own_letters(op, rule, 1u << msc_op_int(op, "dim")); }
 
 bool rule_slice(const msc_op *op, msc_rule *rule) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   unsigned whole = 0;
   for (int d = 0; d < x->rank; d++) whole |= (unsigned)(x->dim[d] != y->dim[d]) << d;
-  return give_untouched(op, rule, whole);
+  return give_own_letters(op, rule, whole);
 }
 
 /* pad passes partial sums only if it pads with zeros. */
@@ -361,7 +361,7 @@ bool rule_pad(const msc_op *op, msc_rule *rule) {
   return rule_slice(op, rule);
 }
 
-/* `manual_split`: rows per part, of an `aligned` table. */
+/* Gives the row dimension of an aligned table the parts that its `manual_split` names. */
 static void split_rows(const msc_op *op, msc_dim_letters *dim) {
   int num = msc_op_ints(op, MSC_FACT(manual_split), NULL, 0);
   if (num < 2 || !msc_op_bool(op, MSC_FACT(aligned))) return;
@@ -373,15 +373,16 @@ static void split_rows(const msc_op *op, msc_dim_letters *dim) {
   msc_arena_free(scratch);
 }
 
-/* Part i of the rows belongs to part i of the indices' columns when these are `aligned`: both are one letter, and
- * nothing is summed. */
+/* The letter of a table's rows.  Where table and indices are aligned, part i of the indices' columns names rows of part
+ * i only: rows and columns are one letter, and nothing is summed. */
 static char rows_letter(const msc_op *op, int num_index_dims) {
   return msc_op_bool(op, MSC_FACT(aligned)) && msc_op_attr(op, MSC_FACT(manual_split)) && num_index_dims > 0
              ? msc_rule_star(num_index_dims - 1)
              : 'v';
 }
 
-/* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
+/* Gives a tensor the letters p, q ... before dimension `axis` and d, e ... behind it.  At the axis a table has the
+ * letter `rows` (row_dims < 0); updates have there row_dims dimensions of the indices. */
 static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
   const msc_type *t = msc_rule_tensor_type(op, tensor);
   for (int d = 0; d < axis; d++) msc_rule_give(rule, tensor, d, (char)('p' + d), t->dim[d]);
@@ -392,10 +393,10 @@ static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis
   for (int d = axis + skip; d < t->rank; d++) msc_rule_give(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
 }
 
-/* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
+/* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows has zeros for the others, hence v:sum. */
 bool rule_gather(const msc_op *op, msc_rule *rule) {
   int axis = (int)msc_op_int(op, "axis"), num = msc_rule_tensor_type(op, 1)->rank;
-  /* first: strategies and device matrices name the indices' letters before the table's */
+  /* The indices' letters come first, because strategies and device matrices list them before the table's. */
   give_stars(op, rule, 1, 0, num);
   give_table(op, rule, 0, axis, -1, rows_letter(op, num));
   give_table(op, rule, 2, axis, num, 0);
@@ -413,11 +414,10 @@ bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* A tensor's last letter in the row's text is that of dimension `axis`, wherever that stands. */
+/* The last letter of a tensor in the row's text is that of dimension `axis`. */
 bool rule_along(const msc_op *op, msc_rule *rule) {
   const char *text = msc_info(op)->rule, *out = strstr(text, "->") + 2;
-  int64_t axis = msc_op_int(op, "axis");
-  if (axis < 0) axis += msc_rule_tensor_type(op, 0)->rank;
+  int axis = axis_of(op, "axis", msc_rule_tensor_type(op, 0)->rank);
   for (size_t i = 0; i < rule->num_tensors; i++) {
     bool is_out = i >= rule->num_in;
     pattern p =
@@ -433,17 +433,16 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
  * without blocks it stays whole. */
 bool rule_blocks(const msc_op *op, msc_rule *rule) {
   const msc_type *x = msc_rule_tensor_type(op, 0);
-  int64_t axis = msc_op_int(op, "axis"), n = x->dim[axis < 0 ? axis + x->rank : axis];
+  int64_t n = x->dim[axis_of(op, "axis", x->rank)];
   rule_along(op, rule);
   if (x->rank == MSC_MAX_RANK || msc_num_blocks(op, n) == 1) set_role(rule, msc_info(op)->rule[1], MSC_REP, MSC_SUM);
   return true;
 }
 
-/* n is the axis, which the result lacks or has with size 1. */
+/* The letter of dimension `axis` is n; the result lacks that dimension or has it with size 1. */
 bool rule_argmax(const msc_op *op, msc_rule *rule) {
   const msc_type *x = op->in[0].value->type;
-  int64_t axis = msc_op_int(op, "axis");
-  if (axis < 0) axis += x->rank;
+  int axis = axis_of(op, "axis", x->rank);
   for (int d = 0, s = 0, at = 0; d < x->rank; d++) {
     char name = d == axis ? 'n' : msc_rule_star(s++);
     msc_rule_give(rule, 0, d, name, x->dim[d]);
@@ -453,7 +452,8 @@ bool rule_argmax(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Dimensions that indices name: v, which ranks may share as in gather, then whole ones p, q ...; the others d, e ... */
+/* Gives a tensor whose first `depth` dimensions indices name its letters: v, which may be cut as in gather, then p, q
+ * ..., which stay whole; d, e ... for the others. */
 static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int depth) {
   const msc_type *t = msc_rule_tensor_type(op, tensor);
   for (int d = 0; d < t->rank; d++) {
@@ -463,7 +463,7 @@ static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int dept
   }
 }
 
-/* Leading letters A, B ... and those behind, d, e ... */
+/* Gives a tensor the letters A, B ... for its first `lead` dimensions and d, e ... for the others. */
 static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lead) {
   const msc_type *t = msc_rule_tensor_type(op, tensor);
   give_stars(op, rule, tensor, 0, lead);
@@ -511,7 +511,7 @@ bool rule_one_hot(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Operands of the logits' rank have the letter c last; if the loss is a scalar, the letters of rows are summed. */
+/* Gives every tensor the letters of the logits' rows, and c last if it has the logits' rank. */
 static bool give_rows(const msc_op *op, msc_rule *rule) {
   int rank = msc_rule_tensor_type(op, 0)->rank;
   for (size_t i = 0; i < rule->num_tensors; i++) {
@@ -547,13 +547,13 @@ bool rule_elements_loss(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Everything is shaped like the parameter, or a scalar. */
+/* Every tensor is shaped like the parameter, or is a scalar. */
 bool rule_update(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, msc_rule_tensor_type(op, i)->rank);
   return true;
 }
 
-/* w and its state [v,d...], numbers [n], rows [g,d...]: each rank updates those of its rows that are numbered. */
+/* w and its state [v,*], indices and order [n], rows g [g,*]: a rank updates those of its rows that indices name. */
 bool rule_lazy_update(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < rule->num_tensors; i++) {
     const msc_type *t = msc_rule_tensor_type(op, i);
@@ -564,7 +564,7 @@ bool rule_lazy_update(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* ---- writing ---- */
+/* ---- text of a rule ---- */
 
 static const char *append(msc_arena *arena, const char *text, const char *more) {
   return msc_arena_printf(arena, "%s%s", text, more);

@@ -1,4 +1,4 @@
-/* rule.h: what rule functions are made of. */
+/* rule.h: rule functions take an op and give the dimensions of its tensors letters, with these functions. */
 #ifndef MSC_IR_RULE_H
 #define MSC_IR_RULE_H
 
@@ -6,16 +6,18 @@
 
 /* ---- rule.c ---- */
 
-/* Puts letter `name` under a dimension, behind the letters it has; a new letter has the size. */
+/* Gives a dimension the letter `name`, behind the letters it has.  A letter that the rule does not have yet is added at
+ * the end of its list, with this size. */
 void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size);
-/* A part of the letter has at least so many elements. */
-void msc_rule_least(msc_rule *rule, char name, int64_t least);
+/* Parts of the letter have at least so many elements.  Nothing happens when the rule has no such letter. */
+void msc_rule_set_least(msc_rule *rule, char name, int64_t least);
 /* The type of a tensor of the op: operands first, then results. */
 static inline const msc_type *msc_rule_tensor_type(const msc_op *op, size_t tensor) {
   return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
 }
 /* The name of the i-th letter that `*` stands for: A, B, C ... */
 static inline char msc_rule_star(int i) { return (char)('A' + i); }
+/* Does some dimension of the tensor have the letter of this number? */
 static inline bool msc_rule_has_letter(const msc_tensor_letters *t, int letter) {
   for (int d = 0; d < t->rank; d++)
     for (int i = 0; i < t->dim[d].num; i++)
@@ -25,7 +27,8 @@ static inline bool msc_rule_has_letter(const msc_tensor_letters *t, int letter) 
 
 /* ---- expand/scan.c ---- */
 
-/* Into how many equal blocks op's dimension of n elements goes, so that every even cut of it has whole blocks. */
+/* The number of equal blocks into which the expansion of op divides a dimension of n elements, so that every even cut
+ * of the dimension has whole blocks. */
 int64_t msc_num_blocks(const msc_op *op, int64_t n);
 
 #endif

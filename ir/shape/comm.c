@@ -1,12 +1,12 @@
-/* comm.c: shapes of collectives and of the ops that exist only after lowering.  With `axes` (manual) a collective's
- * shape is one rank's and changes; without it the shape stays global and the layout changes. */
+/* comm.c: a collective, or an op that exists only after lowering, in; its result types out.  With the attribute `axes`
+ * a collective's shape is one rank's and changes; without it the shape is global and stays, and the layout changes. */
 #include <string.h>
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
 #include "ir/shape/shape.h"
 
-/* Number of members of the group named by `axes`, 0 when there is none: the layout changes, not the shape. */
+/* The number of members of the group that `axes` names, 0 without `axes`. */
 static int64_t group_size(const msc_op *op) {
   const msc_layout *group = msc_op_layout(op, "axes");
   return group ? msc_layout_parts(group, 0) : 0;
@@ -39,15 +39,15 @@ bool shape_relayout(msc_op *op) {
   return true;
 }
 
-/* Several values at once: as many results, all of one element type. */
+/* Checks that an op of several values has as many results, and that all have one element type. */
 static bool check_members(msc_op *op) {
   if (op->num_in != op->num_out) return shape_wrong(op, "has %d operands and %d results", op->num_in, op->num_out);
   for (size_t i = 1; i < op->num_in; i++) MSC_TRY(shape_same_dtype(op, 0, i));
   return true;
 }
 
-/* A collective with a group has values of one rank each: the dimension that the group cuts before grows by the size of
- * the group, the one that it cuts afterwards shrinks. */
+/* With a group, the dimension that the group cuts before grows by the size of the group, and the one that it cuts
+ * afterwards shrinks. */
 bool shape_collective(msc_op *op) {
   const msc_verb_row *row = msc_verb_row_of(msc_op_verb(op));
   const char *grown = msc_verb_dim_attr(row->operand), *shrunk = msc_verb_dim_attr(row->result);
@@ -67,10 +67,9 @@ bool shape_collective(msc_op *op) {
   return true;
 }
 
-/* pairs: source, destination, ...; a member sends once and receives once at most. */
+/* Attribute pairs: source, destination, ...; a member sends once at most and receives once at most. */
 bool shape_permute(msc_op *op) {
-  int64_t num;
-  num = group_size(op);
+  int64_t num = group_size(op);
   if (!num) return shape_relayout(op);
   int n = msc_op_ints(op, "pairs", NULL, 0);
   if (n < 0 || n % 2) return shape_wrong(op, "pairs must be a list of source, destination, ...");

@@ -1,27 +1,17 @@
-/* composite.c: shape functions of composites: losses, norms, activations, attention. */
+/* composite.c: shape functions of composites, from losses to attention: an op in; its result types out.  See
+ * shape.c. */
 #include <string.h>
 
 #include "ir/op_table.h"
 #include "ir/shape/shape.h"
-
-static const char *operand(const msc_op *op, size_t i) { return msc_info(op)->operand[i].name; }
-
-/* Attribute `name` as a dimension of operand 0; it may count from the end. */
-static bool axis_attr(msc_op *op, const char *name, int *out_axis) {
-  const msc_type *x = shape_in(op, 0);
-  int64_t axis = msc_op_int(op, name);
-  if (axis < -x->rank || axis >= x->rank)
-    return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, axis, x->rank);
-  *out_axis = (int)(axis < 0 ? axis + x->rank : axis);
-  return true;
-}
 
 /* Operand i must have these dimensions. */
 static bool must_have_dims(msc_op *op, size_t i, int rank, const int64_t *dim) {
   const msc_type *t = shape_in(op, i);
   if (t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank)) return true;
   const msc_type *want = msc_type_of(msc_op_ctx(op), t->dtype, rank, dim, NULL);
-  return shape_wrong(op, "'%s' is %s, but must be %s", operand(op, i), shape_text(op, t), shape_text(op, want));
+  return shape_wrong(op, "'%s' is %s, but must be %s", shape_operand_name(op, i), shape_text(op, t),
+                     shape_text(op, want));
 }
 
 static bool must_be_at_least(msc_op *op, const char *name, double least) {
@@ -31,15 +21,15 @@ static bool must_be_at_least(msc_op *op, const char *name, double least) {
 
 /* ---- losses ---- */
 
-/* Two tensors of one shape, element by element. */
+/* Loss of the elements of two tensors of one shape. */
 bool shape_elements_loss(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1));
   const msc_type *y = shape_in(op, 1);
   for (int d = 0; d < x->rank && x->rank == y->rank; d++)
     if (x->dim[d] != y->dim[d])
-      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, operand(op, 0), operand(op, 1),
-                         x->dim[d], y->dim[d]);
+      return shape_wrong(op, "dimension %d of '%s' and '%s' differs: %" D " and %" D, d, shape_operand_name(op, 0),
+                         shape_operand_name(op, 1), x->dim[d], y->dim[d]);
   MSC_TRY(must_have_dims(op, 1, x->rank, x->dim));
   return shape_set(op, 0, x->dtype, msc_op_loss_reduction(op) == MSC_LOSS_NONE ? x->rank : 0, x->dim);
 }
@@ -47,7 +37,7 @@ bool shape_elements_loss(msc_op *op) {
 bool shape_nll_loss(msc_op *op) {
   const msc_type *x = shape_in(op, 0), *labels = shape_in(op, 1);
   MSC_TRY(shape_must_be_float(op, 0));
-  if (x->rank < 1) return shape_wrong(op, "'%s' must have rank 1 or more", operand(op, 0));
+  if (x->rank < 1) return shape_wrong(op, "'%s' must have rank 1 or more", shape_operand_name(op, 0));
   if (labels->dtype != MSC_I32 && labels->dtype != MSC_I64)
     return shape_wrong(op, "'labels' must be i32 or i64, not %s", msc_dtype_name(labels->dtype));
   MSC_TRY(must_have_dims(op, 1, x->rank - 1, x->dim) && shape_ignore_index(op));
@@ -60,7 +50,8 @@ bool shape_nll_loss(msc_op *op) {
 bool shape_norm(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int axis;
-  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_axis_attr(op, "axis", shape_in(op, 0), &axis) &&
+          must_be_at_least(op, "eps", 0));
   for (size_t i = 1; i < op->num_in; i++)
     MSC_TRY(shape_same_dtype(op, 0, i) && must_have_dims(op, i, x->rank - axis, x->dim + axis));
   return shape_set_like(op, 0, x);
@@ -82,8 +73,8 @@ bool shape_group_norm(msc_op *op) {
 bool shape_batch_norm(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int axis;
-  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis) && must_be_at_least(op, "eps", 0) &&
-          must_be_at_least(op, "momentum", 0));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_axis_attr(op, "axis", shape_in(op, 0), &axis) &&
+          must_be_at_least(op, "eps", 0) && must_be_at_least(op, "momentum", 0));
   for (size_t i = 1; i < op->num_in; i++)
     MSC_TRY(shape_must_be_float(op, i) && must_have_dims(op, i, 1, &x->dim[axis]));
   MSC_TRY(shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2) && shape_same_dtype(op, 3, 4));
@@ -110,7 +101,7 @@ bool shape_glu(msc_op *op) {
 bool shape_rotary(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int axis;
-  MSC_TRY(shape_must_be_float(op, 0) && axis_attr(op, "axis", &axis));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_axis_attr(op, "axis", shape_in(op, 0), &axis));
   if (axis == x->rank - 1)
     return shape_wrong(op, "axis %d is the last dimension, whose elements are turned; it must be that of positions",
                        axis);
@@ -119,28 +110,29 @@ bool shape_rotary(msc_op *op) {
   return msc_op_float(op, "base") > 0 ? shape_set_like(op, 0, x) : shape_wrong(op, "base must be positive");
 }
 
-/* Operand i. */
+/* Checks operand i as a mask that broadcasts to the scores. */
 static bool check_mask(msc_op *op, size_t i) {
   const msc_type *mask = shape_in(op, i), *q = shape_in(op, 0);
   const int64_t scores[] = {q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]};
   if (mask->dtype != MSC_I1) MSC_TRY(shape_same_dtype(op, 0, i));
-  if (mask->rank > 4) return shape_wrong(op, "'%s' must have rank 4 or less, not %d", operand(op, i), mask->rank);
+  if (mask->rank > 4)
+    return shape_wrong(op, "'%s' must have rank 4 or less, not %d", shape_operand_name(op, i), mask->rank);
   for (int d = 0; d < mask->rank; d++) {
     int64_t want = scores[4 - mask->rank + d];
     if (mask->dim[d] != 1 && mask->dim[d] != want)
-      return shape_wrong(op, "dimension %d of '%s' %s must be 1 or %" D ", that of the scores", d, operand(op, i),
-                         shape_text(op, mask), want);
+      return shape_wrong(op, "dimension %d of '%s' %s must be 1 or %" D ", that of the scores", d,
+                         shape_operand_name(op, i), shape_text(op, mask), want);
   }
   return true;
 }
 
-/* q [b,h,s,e], k [b,g,t,e], v [b,g,t,f] -> [b,h,s,f]; h is a multiple of g */
+/* Checks the operands q [b,h,s,e], k [b,g,t,e], v [b,g,t,f], where h is a multiple of g; the result is [b,h,s,f]. */
 static bool check_attention(msc_op *op) {
   const msc_type *q = shape_in(op, 0), *k = shape_in(op, 1), *v = shape_in(op, 2);
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && shape_same_dtype(op, 0, 2));
   for (size_t i = 0; i < 3; i++)
     if (shape_in(op, i)->rank != 4)
-      return shape_wrong(op, "'%s' must be [batch, heads, positions, size], not %s", operand(op, i),
+      return shape_wrong(op, "'%s' must be [batch, heads, positions, size], not %s", shape_operand_name(op, i),
                          shape_text(op, shape_in(op, i)));
   if (q->dim[0] != k->dim[0] || k->dim[0] != v->dim[0])
     return shape_wrong(op, "the batches of 'q', 'k' and 'v' differ: %" D ", %" D " and %" D, q->dim[0], k->dim[0],
@@ -165,33 +157,34 @@ bool shape_attention(msc_op *op) {
 static bool must_be_like(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim) {
   const msc_type *t = shape_in(op, i), *wanted = msc_type_of(msc_op_ctx(op), dtype, rank, dim, NULL);
   bool same = t->dtype == dtype && t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
-  return same || shape_wrong(op, "'%s' must be %s, not %s", operand(op, i), shape_text(op, wanted), shape_text(op, t));
+  return same || shape_wrong(op, "'%s' must be %s, not %s", shape_operand_name(op, i), shape_text(op, wanted),
+                             shape_text(op, t));
 }
 
-/* True if operand i is absent, or has the shape of the attention weights, which it is multiplied into. */
-static bool keep_fits(msc_op *op, size_t i) {
+/* Checks operand i, if there is one: a factor for each of the attention weights. */
+static bool check_keep(msc_op *op, size_t i) {
   const msc_type *q = shape_in(op, 0);
   return op->num_in <= i ||
          must_be_like(op, i, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]});
 }
 
-/* True if operand i fits: with `masked` it must be there as a mask, else it is absent or as keep_fits wants it. */
-static bool extra_fits(msc_op *op, size_t i) {
-  if (!msc_op_bool(op, "masked")) return keep_fits(op, i);
+/* Checks operand i: with the attribute `masked` a mask that must be there, else as check_keep does. */
+static bool check_mask_or_keep(msc_op *op, size_t i) {
+  if (!msc_op_bool(op, "masked")) return check_keep(op, i);
   return op->num_in > i ? check_mask(op, i) : shape_wrong(op, "it is masked, but there is no mask");
 }
 
-static bool set_attended(msc_op *op) {
+static bool set_attention_result(msc_op *op) {
   const msc_type *q = shape_in(op, 0);
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 2)->dim[3]});
 }
 
 bool shape_dropped_attention(msc_op *op) {
-  return check_attention(op) && keep_fits(op, 3) && (op->num_in < 5 || check_mask(op, 4)) && set_attended(op);
+  return check_attention(op) && check_keep(op, 3) && (op->num_in < 5 || check_mask(op, 4)) && set_attention_result(op);
 }
 
 bool shape_flash_attention(msc_op *op) {
-  return check_attention(op) && extra_fits(op, 3) && set_attended(op) &&
+  return check_attention(op) && check_mask_or_keep(op, 3) && set_attention_result(op) &&
          shape_set(op, 1, MSC_F32, 3, shape_in(op, 0)->dim);
 }
 
@@ -200,7 +193,7 @@ bool shape_flash_attention_grad(msc_op *op) {
   const msc_type *q = shape_in(op, 0), *v = shape_in(op, 2);
   const int64_t y[] = {q->dim[0], q->dim[1], q->dim[2], v->dim[3]};
   MSC_TRY(must_be_like(op, 3, q->dtype, 4, y) && must_be_like(op, 4, MSC_F32, 3, q->dim) &&
-          must_be_like(op, 5, q->dtype, 4, y) && extra_fits(op, 6));
+          must_be_like(op, 5, q->dtype, 4, y) && check_mask_or_keep(op, 6));
   for (size_t i = 0; i < 3; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, i)));
   return true;
 }
@@ -227,8 +220,8 @@ bool shape_clamp(msc_op *op) {
 static bool must_be_logical(msc_op *op, size_t i) {
   const msc_type *t = shape_in(op, i);
   return t->dtype == MSC_I1 ? true
-                            : shape_wrong(op, "'%s' must be i1, not %s; compare it with something", operand(op, i),
-                                          msc_dtype_name(t->dtype));
+                            : shape_wrong(op, "'%s' must be i1, not %s; compare it with something",
+                                          shape_operand_name(op, i), msc_dtype_name(t->dtype));
 }
 
 bool shape_logical(msc_op *op) {
@@ -245,7 +238,7 @@ bool shape_is_finite(msc_op *op) {
 
 /* ---- data movement ---- */
 
-/* A dimension of size 1 at axis of the result. */
+/* The result has a dimension of size 1 more, at `axis`. */
 bool shape_expand_dims(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t axis = msc_op_int(op, "axis"), dim[MSC_MAX_RANK + 1];
@@ -256,7 +249,7 @@ bool shape_expand_dims(msc_op *op) {
   return shape_set(op, 0, x->dtype, x->rank + 1, dim);
 }
 
-/* The dimensions named, each once; -1 after a report. */
+/* Reads attribute `dims`, which names dimensions of operand 0, each once; returns how many, -1 after a report. */
 static int named_dims(msc_op *op, int64_t *out_dims, unsigned *out_mask) {
   const msc_type *x = shape_in(op, 0);
   int num = msc_op_ints(op, "dims", out_dims, MSC_MAX_RANK);
@@ -322,5 +315,5 @@ bool shape_reverse(msc_op *op) {
 
 bool shape_roll(msc_op *op) {
   int dim;
-  return axis_attr(op, "dim", &dim) && shape_set_like(op, 0, shape_in(op, 0));
+  return shape_axis_attr(op, "dim", shape_in(op, 0), &dim) && shape_set_like(op, 0, shape_in(op, 0));
 }

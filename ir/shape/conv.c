@@ -1,10 +1,10 @@
-/* conv.c: result types of the ops whose windows slide over h and w, and what follows from their windows: what a part
- * needs of its neighbours.  All tensors are [n,c,h,w], weights [o,c/groups,h,w]. */
+/* conv.c: an op whose windows slide over h and w in; its result types, its windows, and the elements that a part needs
+ * of its neighbours out.  All tensors are [n,c,h,w], weights [o,c/groups,h,w]. */
 #include "ir/conv.h"
 #include "ir/op_table.h"
 #include "ir/shape/shape.h"
 
-#define LARGEST (INT64_C(1) << 30) /* of an attribute: sums and products of them fit */
+#define LARGEST (INT64_C(1) << 30) /* value of an attribute: sums and products of two do not overflow */
 
 bool msc_is_windowed(const msc_op *op) { return msc_form_of(op) == MSC_FORM_WINDOW; }
 
@@ -35,7 +35,7 @@ msc_value *msc_window_weights(const msc_op *op) {
 }
 
 /* The tensor with an element per window. */
-static const msc_value *windowed_of(const msc_op *op) {
+static const msc_value *windows_value(const msc_op *op) {
   static const char *const name[] = {"y", "dy", "index"};
   for (size_t i = 0; i < 3; i++) {
     const msc_value *v = msc_named_value(op, name[i]);
@@ -47,7 +47,7 @@ static const msc_value *windowed_of(const msc_op *op) {
 msc_conv msc_conv_of(const msc_op *op) {
   msc_conv c = {.groups = 1};
   const msc_value *images = msc_window_images(op), *weights = msc_window_weights(op);
-  const msc_type *x = images->type, *y = windowed_of(op)->type;
+  const msc_type *x = images->type, *y = windows_value(op)->type;
   int64_t kernel[2] = {1, 1};
   c.of_x_result = images->def == op;
   read_windows(op, &c);
@@ -119,7 +119,8 @@ bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int6
 
 /* ---- checks ---- */
 
-static bool ints_in(msc_op *op, const char *name, int num, int64_t least) {
+/* Checks an attribute, if it is there: `num` integers from `least` to LARGEST. */
+static bool check_ints(msc_op *op, const char *name, int num, int64_t least) {
   int64_t v[4];
   int n = msc_op_ints(op, name, v, 4);
   if (n < 0) return true;
@@ -131,8 +132,14 @@ static bool ints_in(msc_op *op, const char *name, int num, int64_t least) {
 }
 
 static bool check_window_attrs(msc_op *op) {
-  return ints_in(op, "stride", 2, 1) && ints_in(op, "dilation", 2, 1) && ints_in(op, "padding", 4, 0) &&
-         ints_in(op, "kernel", 2, 1);
+  return check_ints(op, "stride", 2, 1) && check_ints(op, "dilation", 2, 1) && check_ints(op, "padding", 4, 0) &&
+         check_ints(op, "kernel", 2, 1);
+}
+
+/* Reads attribute `kernel`, which must be there. */
+static bool kernel_attr(msc_op *op, int64_t *out_kernel) {
+  return msc_op_ints(op, "kernel", out_kernel, 2) == 2 ||
+         shape_wrong(op, "kernel must have 2 entries, height and width");
 }
 
 static bool must_be_image(msc_op *op, size_t i, const char *dims) {
@@ -141,8 +148,8 @@ static bool must_be_image(msc_op *op, size_t i, const char *dims) {
   return shape_wrong(op, "operand %zu must be %s, not %s", i, dims, shape_text(op, t));
 }
 
-/* y's size of dimension i, from x's. */
-static bool windows_in(msc_op *op, msc_window *w, int i) {
+/* Computes w->y, the number of windows over x in dimension i; reports when no window fits. */
+static bool set_num_windows(msc_op *op, msc_window *w, int i) {
   static const char *const names[] = {"height", "width"};
   if (w->x > INT64_MAX / 4 || w->kernel > LARGEST) return shape_wrong(op, "%s %" D " is too large", names[i], w->x);
   int64_t rest = w->x + w->low + w->high - reach(w) - 1;
@@ -153,7 +160,7 @@ static bool windows_in(msc_op *op, msc_window *w, int i) {
                      w->kernel, w->dilation, names[i], w->x, w->low, w->high);
 }
 
-/* Attribute `size` as x's height and width, which the windows must map to what y has. */
+/* Reads attribute `size` as x's height and width, over which there must be as many windows as y has. */
 static bool size_attr(msc_op *op, msc_conv *c, const int64_t *windows) {
   int64_t size[2];
   int n = msc_op_ints(op, "size", size, 2);
@@ -162,14 +169,14 @@ static bool size_attr(msc_op *op, msc_conv *c, const int64_t *windows) {
     msc_window *w = &c->dim[i];
     w->x = size[i];
     if (size[i] < 0) return shape_wrong(op, "size %" D " is negative", size[i]);
-    MSC_TRY(windows_in(op, w, i));
+    MSC_TRY(set_num_windows(op, w, i));
     if (w->y != windows[i])
       return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, size[i], w->y, windows[i]);
   }
   return true;
 }
 
-/* Weights [o, c/groups, h, w] against the channels that the images have; a count < 0 is not known yet. */
+/* Checks the weights [o, c/groups, h, w] against the channels of the images; a count < 0 is not known yet. */
 static bool check_channels(msc_op *op, const msc_type *w, int64_t c, int64_t o, int64_t groups) {
   if (groups < 1 || groups > LARGEST) return shape_wrong(op, "groups %" D " is not in 1..%" D, groups, LARGEST);
   if (w->dim[0] % groups)
@@ -194,7 +201,7 @@ bool shape_conv2d(msc_op *op) {
   MSC_TRY(check_channels(op, w, x->dim[1], -1, msc_op_int(op, "groups")));
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = w->dim[2 + i], c.dim[i].x = x->dim[2 + i];
-    MSC_TRY(windows_in(op, &c.dim[i], i));
+    MSC_TRY(set_num_windows(op, &c.dim[i], i));
   }
   return shape_set(op, 0, x->dtype, 4, (int64_t[]){x->dim[0], w->dim[0], c.dim[0].y, c.dim[1].y});
 }
@@ -226,7 +233,7 @@ bool shape_conv2d_weight_grad(msc_op *op) {
   int64_t groups = msc_op_int(op, "groups"), kernel[2];
   msc_conv c = {0};
   read_windows(op, &c);
-  if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
+  MSC_TRY(kernel_attr(op, kernel));
   if (groups < 1 || x->dim[1] % groups)
     return shape_wrong(op, "%" D " channels do not divide into %" D " groups", x->dim[1], groups);
   if (y->dim[1] % groups)
@@ -234,44 +241,46 @@ bool shape_conv2d_weight_grad(msc_op *op) {
   if (x->dim[0] != y->dim[0]) return shape_wrong(op, "operands have %" D " and %" D " images", x->dim[0], y->dim[0]);
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = kernel[i], c.dim[i].x = x->dim[2 + i];
-    MSC_TRY(windows_in(op, &c.dim[i], i));
+    MSC_TRY(set_num_windows(op, &c.dim[i], i));
     if (c.dim[i].y != y->dim[2 + i])
       return shape_wrong(op, "windows over size %" D " are %" D ", not %" D, c.dim[i].x, c.dim[i].y, y->dim[2 + i]);
   }
   return shape_set(op, 0, x->dtype, 4, (int64_t[]){y->dim[1], x->dim[1] / groups, kernel[0], kernel[1]});
 }
 
-static bool pooled(msc_op *op, msc_dtype dtype) {
+/* Sets the result type of a pooling: one element per window. */
+static bool set_pooled(msc_op *op, msc_dtype dtype) {
   const msc_type *x = shape_in(op, 0);
   int64_t kernel[2];
   msc_conv c = {0};
   MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_window_attrs(op));
-  if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
+  MSC_TRY(kernel_attr(op, kernel));
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = kernel[i], c.dim[i].x = x->dim[2 + i];
-    MSC_TRY(windows_in(op, &c.dim[i], i));
+    MSC_TRY(set_num_windows(op, &c.dim[i], i));
     if (c.dim[i].low > reach(&c.dim[i]) || c.dim[i].high > reach(&c.dim[i]))
       return shape_wrong(op, "padding must be smaller than the window: some would see nothing else");
   }
   return shape_set(op, 0, dtype, 4, (int64_t[]){x->dim[0], x->dim[1], c.dim[0].y, c.dim[1].y});
 }
 
-bool shape_max_pool(msc_op *op) { return shape_must_be_number(op, 0) && pooled(op, shape_in(op, 0)->dtype); }
-bool shape_avg_pool(msc_op *op) { return shape_must_be_float(op, 0) && pooled(op, shape_in(op, 0)->dtype); }
+bool shape_max_pool(msc_op *op) { return shape_must_be_number(op, 0) && set_pooled(op, shape_in(op, 0)->dtype); }
+bool shape_avg_pool(msc_op *op) { return shape_must_be_float(op, 0) && set_pooled(op, shape_in(op, 0)->dtype); }
 
 bool shape_max_pool_index(msc_op *op) {
-  MSC_TRY(shape_must_be_number(op, 0) && pooled(op, MSC_I32));
+  MSC_TRY(shape_must_be_number(op, 0) && set_pooled(op, MSC_I32));
   int64_t kernel[2];
   msc_op_ints(op, "kernel", kernel, 2);
   return kernel[0] * kernel[1] <= INT32_MAX || shape_wrong(op, "a window has more than 2^31 elements");
 }
 
-static bool unpooled(msc_op *op, const msc_type *y) {
+/* Sets the result type of a pooling's gradient: images of attribute `size`, over which the windows have y's shape. */
+static bool set_unpooled(msc_op *op, const msc_type *y) {
   msc_conv c = {0};
   int64_t kernel[2];
   MSC_TRY(check_window_attrs(op));
-  if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
+  MSC_TRY(kernel_attr(op, kernel));
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) c.dim[i].kernel = kernel[i];
   MSC_TRY(size_attr(op, &c, y->dim + 2));
@@ -279,7 +288,7 @@ static bool unpooled(msc_op *op, const msc_type *y) {
 }
 
 bool shape_avg_pool_grad(msc_op *op) {
-  return shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") && unpooled(op, shape_in(op, 0));
+  return shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") && set_unpooled(op, shape_in(op, 0));
 }
 
 bool shape_max_pool_grad(msc_op *op) {
@@ -291,7 +300,7 @@ bool shape_max_pool_grad(msc_op *op) {
   for (int d = 0; d < 4; d++)
     if (index->dim[d] != dy->dim[d])
       return shape_wrong(op, "dimension %d of the operands differs: %" D " and %" D, d, index->dim[d], dy->dim[d]);
-  return unpooled(op, dy);
+  return set_unpooled(op, dy);
 }
 
 bool shape_unfold(msc_op *op) {
@@ -299,11 +308,11 @@ bool shape_unfold(msc_op *op) {
   int64_t k[2];
   msc_conv c = {0};
   MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_window_attrs(op));
-  if (msc_op_ints(op, "kernel", k, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
+  MSC_TRY(kernel_attr(op, k));
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) {
     c.dim[i].kernel = k[i], c.dim[i].x = x->dim[2 + i];
-    MSC_TRY(windows_in(op, &c.dim[i], i));
+    MSC_TRY(set_num_windows(op, &c.dim[i], i));
   }
   int64_t n = x->dim[0], ch = x->dim[1], h = c.dim[0].y, w = c.dim[1].y;
   if (msc_op_bool(op, "images_last")) return shape_set(op, 0, x->dtype, 6, (int64_t[]){ch, k[0], k[1], n, h, w});

@@ -1,4 +1,5 @@
-/* index.c: shape functions of ops that go by index, by order along a dimension, or by chance (see shape.c). */
+/* index.c: shape functions of ops with indices, of sorting ops and of random ops: an op in; its result types out (see
+ * shape.c). */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -17,8 +18,7 @@ static bool push_dims(int64_t *dim, int *n, const msc_type *t, int from, int to)
   return true;
 }
 
-/* table [pre, v, post], indices [*] -> [pre, *, post], as numpy.take does. */
-/* The parts of an aligned table are all its rows. */
+/* Checks that the parts of an aligned table, its fact manual_split, have `rows` rows together. */
 static bool check_rows(msc_op *op, int64_t rows) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(manual_split));
   int64_t sum = 0;
@@ -35,6 +35,7 @@ static bool check_rows(msc_op *op, int64_t rows) {
          shape_wrong(op, "manual_split: the parts have %" D " rows together, the table has %" D, sum, rows);
 }
 
+/* table [pre, v, post], indices [*] -> [pre, *, post], as numpy.take does. */
 bool shape_gather(msc_op *op) {
   const msc_type *table = shape_in(op, 0), *indices = shape_in(op, 1);
   int64_t axis, dim[MSC_MAX_RANK];
@@ -87,8 +88,8 @@ bool shape_segment_sum(msc_op *op) {
   return shape_set(op, 0, updates->dtype, n, dim);
 }
 
-/* Operands i and j have equal shapes but for dimension `axis` (-1: none). */
-static bool same_but_axis(msc_op *op, size_t i, size_t j, int axis) {
+/* Checks that operands i and j have equal shapes except in dimension `axis` (-1: everywhere). */
+static bool check_same_but_axis(msc_op *op, size_t i, size_t j, int axis) {
   const msc_type *a = shape_in(op, i), *b = shape_in(op, j);
   if (a->rank != b->rank)
     return shape_wrong(op, "'%s' has rank %d and '%s' rank %d; they must be equal", shape_operand_name(op, i), a->rank,
@@ -103,7 +104,7 @@ static bool same_but_axis(msc_op *op, size_t i, size_t j, int axis) {
 bool shape_take_along(msc_op *op) {
   const msc_type *x = shape_in(op, 0), *indices = shape_in(op, 1);
   int axis;
-  MSC_TRY(shape_must_be_index(op, 1) && shape_axis_attr(op, x, &axis) && same_but_axis(op, 0, 1, axis));
+  MSC_TRY(shape_must_be_index(op, 1) && shape_axis_attr(op, "axis", x, &axis) && check_same_but_axis(op, 0, 1, axis));
   return shape_set(op, 0, x->dtype, x->rank, indices->dim);
 }
 
@@ -111,15 +112,15 @@ bool shape_add_along(msc_op *op) {
   const msc_type *updates = shape_in(op, 1);
   int64_t rows = msc_op_int(op, "rows"), dim[MSC_MAX_RANK];
   int axis;
-  MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_number(op, 1) && shape_axis_attr(op, updates, &axis) &&
-          same_but_axis(op, 0, 1, -1));
+  MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_number(op, 1) && shape_axis_attr(op, "axis", updates, &axis) &&
+          check_same_but_axis(op, 0, 1, -1));
   if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
   memcpy(dim, updates->dim, sizeof dim);
   dim[axis] = rows;
   return shape_set(op, 0, updates->dtype, updates->rank, dim);
 }
 
-/* The last dimension of operand i, how many dimensions of a tensor its numbers name: at most `rank`. */
+/* Reads the size of the last dimension of operand i, the number of dimensions that one index names: 1 to `rank`. */
 static bool index_depth(msc_op *op, size_t i, int rank, int *out_depth) {
   const msc_type *indices = shape_in(op, i);
   MSC_TRY(shape_must_be_index(op, i));
@@ -188,7 +189,7 @@ bool shape_one_hot(msc_op *op) {
 
 /* ---- along one dimension ---- */
 
-/* The element type of indices below n. */
+/* Attribute `dtype` as the element type of indices below n: i32 or i64. */
 static bool index_dtype_attr(msc_op *op, int64_t n, msc_dtype *out_dtype) {
   MSC_TRY(shape_word_attr(op, "dtype", "i32 i64"));
   *out_dtype = strcmp(msc_op_str(op, "dtype"), "i32") ? MSC_I64 : MSC_I32;
@@ -196,7 +197,7 @@ static bool index_dtype_attr(msc_op *op, int64_t n, msc_dtype *out_dtype) {
          shape_wrong(op, "indices below %" D " do not fit dtype \"i32\"; take \"i64\"", n);
 }
 
-static bool set_ordered(msc_op *op, int axis, int64_t k) {
+static bool set_sorted_types(msc_op *op, int axis, int64_t k) {
   const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK];
   msc_dtype dtype;
@@ -208,17 +209,17 @@ static bool set_ordered(msc_op *op, int axis, int64_t k) {
 
 bool shape_sort(msc_op *op) {
   int axis;
-  MSC_TRY(shape_axis_attr(op, shape_in(op, 0), &axis));
-  return set_ordered(op, axis, shape_in(op, 0)->dim[axis]);
+  MSC_TRY(shape_axis_attr(op, "axis", shape_in(op, 0), &axis));
+  return set_sorted_types(op, axis, shape_in(op, 0)->dim[axis]);
 }
 
 bool shape_topk(msc_op *op) {
   int64_t k = msc_op_int(op, "k");
   int axis;
-  MSC_TRY(shape_axis_attr(op, shape_in(op, 0), &axis));
+  MSC_TRY(shape_axis_attr(op, "axis", shape_in(op, 0), &axis));
   if (k < 0 || k > shape_in(op, 0)->dim[axis])
     return shape_wrong(op, "k %" D " is not in 0..%" D, k, shape_in(op, 0)->dim[axis]);
-  return set_ordered(op, axis, k);
+  return set_sorted_types(op, axis, k);
 }
 
 bool shape_argmax(msc_op *op) {
@@ -226,7 +227,8 @@ bool shape_argmax(msc_op *op) {
   int64_t dim[MSC_MAX_RANK];
   int axis, rank = 0;
   msc_dtype dtype;
-  MSC_TRY(shape_must_be_number(op, 0) && shape_axis_attr(op, x, &axis) && index_dtype_attr(op, x->dim[axis], &dtype));
+  MSC_TRY(shape_must_be_number(op, 0) && shape_axis_attr(op, "axis", x, &axis) &&
+          index_dtype_attr(op, x->dim[axis], &dtype));
   if (!x->dim[axis]) return shape_wrong(op, "dimension %d has no elements", axis);
   for (int d = 0; d < x->rank; d++)
     if (d != axis) dim[rank++] = x->dim[d];
@@ -245,7 +247,7 @@ bool shape_unique(msc_op *op) {
 /* Every operand is shaped like the result. */
 bool shape_cumulate(msc_op *op) {
   int axis;
-  MSC_TRY(shape_axis_attr(op, shape_in(op, 0), &axis) && shape_must_be_number(op, 0));
+  MSC_TRY(shape_axis_attr(op, "axis", shape_in(op, 0), &axis) && shape_must_be_number(op, 0));
   if (op->num_in > 1) MSC_TRY(shape_must_be_float(op, 0) && shape_same_type(op, 0, 1));
   return shape_set_like(op, 0, shape_in(op, 0));
 }
@@ -258,7 +260,7 @@ bool shape_logcumsumexp(msc_op *op) {
 
 /* ---- random ---- */
 
-/* Operands `seed` and `step` from number `first` on: none or both, i64 scalars. */
+/* Checks the operands `seed` and `step`, i64 scalars from number `first` on, of which both are there or none. */
 static bool check_key(msc_op *op, size_t first) {
   if (op->num_in == first + 1) return shape_wrong(op, "'seed' is given without 'step'");
   for (size_t i = first; i < op->num_in; i++) {

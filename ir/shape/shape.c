@@ -1,7 +1,7 @@
 /* shape.c: operand types and attributes of an op in; result types, or one report at the op, out.
- * The functions named in op.def.  They see rows that msc_check_row has accepted.  Operands of one op have equal element
- * types: nothing is promoted silently.  Broadcasting is numpy's: dimensions aligned from the right,
- * size 1 stretches. */
+ * The functions are named in op.def and run after msc_check_row has accepted the op.  Operands of one op have equal
+ * element types; none is cast silently.  Broadcasting is numpy's: dimensions are aligned from the right, and size 1
+ * stretches. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -91,10 +91,10 @@ bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim) {
   return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, *out_dim, rank);
 }
 
-bool shape_axis_attr(msc_op *op, const msc_type *t, int *out_axis) {
-  int64_t axis = msc_op_int(op, "axis");
+bool shape_axis_attr(msc_op *op, const char *name, const msc_type *t, int *out_axis) {
+  int64_t axis = msc_op_int(op, name);
   if (axis < -t->rank || axis >= t->rank)
-    return shape_wrong(op, "axis %" D " is not a dimension of a tensor of rank %d", axis, t->rank);
+    return shape_wrong(op, "%s %" D " is not a dimension of a tensor of rank %d", name, axis, t->rank);
   *out_axis = (int)(axis < 0 ? axis + t->rank : axis);
   return true;
 }
@@ -119,7 +119,7 @@ bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype) {
   return msc_dtype_parse(text, out_dtype) || shape_wrong(op, "\"%s\" is not an element type", text);
 }
 
-/* Broadcasts operand i into the shape collected so far. */
+/* Makes rank and dim the shape to which they and operand i broadcast. */
 static bool broadcast_in(msc_op *op, size_t i, int *rank, int64_t *dim) {
   const msc_type *t = shape_in(op, i);
   int r = t->rank > *rank ? t->rank : *rank;
@@ -186,7 +186,7 @@ bool shape_binary(msc_op *op) {
 
 bool shape_float_binary(msc_op *op) { return shape_must_be_float(op, 0) && shape_binary(op); }
 
-/* Integers; of what does not move bits, i1 too. */
+/* Operands are integers, and i1 too for and, or and xor. */
 bool shape_bitwise(msc_op *op) {
   msc_dtype dtype = shape_in(op, 0)->dtype;
   bool truth = dtype == MSC_I1 && op->num_in == 2 && msc_info(op)->flags & MSC_COMMUTES;
@@ -391,7 +391,7 @@ bool shape_pad(msc_op *op) {
 
 /* ---- matrix products ---- */
 
-/* Checks the last two dimensions and appends m and n to the leading ones already in dim. */
+/* Checks the last two dimensions of both operands and sets the result type: the `lead` sizes in dim, then m and n. */
 static bool infer_product(msc_op *op, int lead, int64_t *dim) {
   const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
@@ -467,7 +467,7 @@ bool shape_reduce(msc_op *op) {
 
 bool shape_softmax(msc_op *op) {
   int axis;
-  MSC_TRY(shape_must_be_float(op, 0) && shape_axis_attr(op, shape_in(op, 0), &axis));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_axis_attr(op, "axis", shape_in(op, 0), &axis));
   return shape_set_like(op, 0, shape_in(op, 0));
 }
 
@@ -527,7 +527,8 @@ bool shape_cross_entropy_grad(msc_op *op) {
 
 /* ---- optimizers ---- */
 
-/* Everything is shaped like w but the scalars: t (f32, the step), trust (of w's element type) and ok (i1). */
+/* Operands are shaped like w, except the scalars t (f32, the step), trust (w's element type), ok (i1) and rate (f64); t
+ * may be a pair. */
 bool shape_update(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0));
   for (size_t i = 1; i < op->num_in; i++) {
@@ -549,7 +550,7 @@ bool shape_update(msc_op *op) {
   return true;
 }
 
-/* The rest of an update is checked without the operands that only a lazy one has. */
+/* Checks the operands that only a lazy update has: indices, order and the rows g. */
 static bool check_numbered_rows(msc_op *op) {
   const msc_type *w = shape_in(op, 0), *indices = msc_named_value(op, "indices")->type,
                  *order = msc_named_value(op, "order")->type, *g = msc_named_value(op, "g")->type;
@@ -566,7 +567,7 @@ static bool check_numbered_rows(msc_op *op) {
   return true;
 }
 
-/* w and its state alike, numbers [n] of rows, and rows. */
+/* w and its state m and v alike, indices and order [n], rows g, and scalars. */
 bool shape_lazy_update(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && check_numbered_rows(op));
   for (size_t i = 1; i < op->num_in; i++) {

@@ -1,4 +1,5 @@
-/* shape.h: what shape functions are made of. */
+/* shape.h: shape functions take an op with typed operands and set its result types, with these functions; each returns
+ * false after a report. */
 #ifndef MSC_IR_SHAPE_H
 #define MSC_IR_SHAPE_H
 
@@ -13,7 +14,7 @@ static inline const msc_type *shape_in(const msc_op *op, size_t i) { return op->
 /* Reports at the op, with its kind in front; false. */
 bool shape_wrong(const msc_op *op, const char *fmt, ...) MSC_PRINTF(2, 3);
 const char *shape_text(const msc_op *op, const msc_type *t); /* "[2,3]f32" for messages */
-/* Sets the type of result i; ranks and byte counts are bounded here, once for all ops. */
+/* Sets the type of result i, after checking its rank and its number of bytes. */
 bool shape_set(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim);
 bool shape_set_like(msc_op *op, size_t i, const msc_type *t);
 
@@ -27,9 +28,9 @@ bool shape_must_be_number(msc_op *op, size_t i);
 bool shape_must_be_index(msc_op *op, size_t i); /* i32 or i64 */
 bool shape_same_type(msc_op *op, size_t i, size_t j);
 const char *shape_operand_name(const msc_op *op, size_t i);
-/* Attribute `axis`, which may count from the end of t. */
-bool shape_axis_attr(msc_op *op, const msc_type *t, int *out_axis);
-/* Attribute `dtype`. */
+/* Attribute `name` as a dimension of t; the attribute may count from the end. */
+bool shape_axis_attr(msc_op *op, const char *name, const msc_type *t, int *out_axis);
+/* Attribute `dtype` as an element type. */
 bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype);
 /* Attribute `name` as a dimension number below `rank`. */
 bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim);
