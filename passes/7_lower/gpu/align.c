@@ -95,10 +95,17 @@ static const msc_type *widened_type(const aligning *z, const msc_type *t, int di
   return msc_type_of(z->pass->ctx, t->dtype, t->rank, size, NULL);
 }
 
-static msc_value *insert_with_type(msc_op *op, const msc_type *type, msc_op *before) {
-  op->out[0].type = type;
-  msc_insert_before(before, op);
-  return &op->out[0];
+/* `whole` with dimension `dim` widened, as what a widened part is a part of; NULL: not known, as of a cut dimension. */
+static const msc_type *widened_whole(const aligning *z, const msc_type *whole, int dim) {
+  if (!whole || !whole->layout || msc_layout_parts(whole->layout, dim) > 1) return NULL;
+  return msc_type_with_layout(z->pass->ctx, widened_type(z, whole, dim), whole->layout);
+}
+
+/* Widens dimension `dim` of v. Ops that recorded the wholes of their operands do so no more. */
+static void widen_value(const aligning *z, msc_value *v, int dim) {
+  v->type = widened_type(z, v->type, dim);
+  v->whole = widened_whole(z, v->whole, dim);
+  for (const msc_use *u = v->uses; u; u = u->next) msc_op_unset(u->user, MSC_FACT(reads));
 }
 
 /* Sets an attribute to `dims`, with `value` in place of the entry for `dim`. */
@@ -119,8 +126,11 @@ static msc_value *pad_with_zeros(aligning *z, msc_value *w, int dim, msc_op *bef
   msc_op *pad = msc_op_new(z->f, OP_pad, 1, &w, 1, before->loc);
   set_ints_with_dim(z, pad, "low", w->type, zeros, dim, 0);
   set_ints_with_dim(z, pad, "high", w->type, zeros, dim, z->wide - z->narrow);
+  pad->out[0].type = widened_type(z, w->type, dim);
+  pad->out[0].whole = widened_whole(z, w->whole, dim);
+  msc_insert_before(before, pad);
   z->from[z->num_padded++] = w;
-  return z->to[i] = insert_with_type(pad, widened_type(z, w->type, dim), before);
+  return z->to[i] = &pad->out[0];
 }
 
 /* Widens result y of op and gives its users a slice without the padding. */
@@ -131,10 +141,10 @@ static void slice_result(aligning *z, msc_value *y, int dim, msc_op *op) {
   set_ints_with_dim(z, slice, "limit", narrow, narrow->dim, dim, z->narrow);
   slice->name = op->name;
   msc_insert_after(op, slice);
-  slice->out[0].type = narrow;
+  slice->out[0].type = narrow, slice->out[0].whole = y->whole;
   msc_replace_uses(y, &slice->out[0]);
   msc_set_operand(slice, 0, y);
-  y->type = widened_type(z, narrow, dim);
+  widen_value(z, y, dim);
 }
 
 static bool feeds_loss(const msc_value *v) {
@@ -157,6 +167,7 @@ static void rewrite_gradients(aligning *z, const msc_value *v) {
     size_t i = (size_t)(u - op->in);
     if (op->kind != OP_gemm) continue;
     if (!is_gradient_of_weight(op, i)) {
+      msc_op_unset(op, MSC_FACT(reads));
       msc_set_operand(op, 1, pad_with_zeros(z, op->in[1].value, msc_op_bool(op, "transpose_b"), op));
       continue;
     }
@@ -171,7 +182,7 @@ static void widen_scores(aligning *z, msc_op *first) {
   for (size_t i = 0; i < z->num; i++) {
     msc_value *v = z->value[i];
     int last = v->type->rank - 1;
-    v->type = widened_type(z, v->type, last);
+    widen_value(z, v, last);
     if (v->def->kind == OP_reshape) set_ints_with_dim(z, v->def, "shape", v->type, v->type->dim, last, z->wide);
   }
   for (size_t i = 0; i < z->num; i++) {
