@@ -1,5 +1,10 @@
 /* boxes.c: a collective over TCP whose members send each other boxes: those that are not one run of memory are packed,
- * and what arrives is reduced, or copied to where it belongs, when all of it is there. */
+ * and what arrives is reduced, or copied to where it belongs, when all of it is there.
+ *
+ * Where all members take the same boxes, as in a gather, and ranks of a host share memory, a cut crosses once to each
+ * host: its members receive cuts in turn, and the others copy them from the destination of the one that did.
+ *
+ *   four ranks, two on each host, a cut of each: rank 0 receives 2's, rank 1 that of 3, then each copies the other's */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +12,36 @@
 
 /* True if boxes of another member are taken from its arena. */
 static bool is_near(const mscrt_running *r, int rank) { return r->here.group.num > 1 && mscrt_is_here(r->c, rank); }
+
+/* True if cuts of a part come once to each host. All members find the same. */
+static bool comes_once(const mscrt_running *r, const mscrt_part *p) {
+  const mscrt_tcp *c = r->c;
+  const uint8_t *dst = p->dst;
+  return r->shares && p->e->same && !p->e->asks && dst >= c->arena && dst < c->arena + c->o.arena_bytes &&
+         dst != mscrt_source_in_arena(c, p);
+}
+
+/* The member of this host that receives a cut of such a part from another host. */
+static int receiver_here(const mscrt_running *r, int64_t cut) {
+  return r->c->rank_at ? r->c->rank_at[r->here.group.member[cut % r->here.group.num]] : r->c->m.rank;
+}
+
+/* The members of a rank's host, and its number among them. */
+typedef struct {
+  int num, index;
+} neighbours;
+
+static neighbours find_neighbours(const mscrt_running *r, int rank) {
+  const mscrt_members *g = &r->e->group;
+  const mscrt_entry *entry = r->c->m.entry;
+  neighbours n = {0};
+  for (int i = 0; i < g->num; i++) {
+    if (entry[g->member[i]].host != entry[rank].host) continue;
+    if (g->member[i] == rank) n.index = n.num;
+    n.num++;
+  }
+  return n;
+}
 
 typedef struct {
   uint8_t *to;
@@ -58,6 +93,13 @@ typedef struct {
   int64_t done; /* elements of the cut */
 } unpacked_cut;
 
+/* True if another member of this host receives the cut. */
+static bool comes_to_other(const unpacking *u, int64_t cut) {
+  const mscrt_running *r = u->r;
+  return comes_once(r, u->part) && !u->term[cut] && !mscrt_is_here(r->c, (int)u->part->e->cut[cut].peer[0]) &&
+         receiver_here(r, cut) != r->c->m.rank;
+}
+
 static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
   unpacked_cut *k = user;
   const mscrt_exchange *e = k->u->part->e;
@@ -78,7 +120,32 @@ static void unpack_cut(void *arg, int64_t unit, int worker) {
   const mscrt_cut *cut = &e->cut[unit];
   (void)worker;
   unpacked_cut k = {u, cut, u->term + unit * e->num_terms, 0};
-  msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
+  if (!comes_to_other(u, unit)) msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
+}
+
+/* A cut that another member of this host has received is where it belongs there. */
+typedef struct {
+  uint8_t *dst;
+  const uint8_t *from;
+  size_t bytes; /* of an element */
+} copying;
+
+static void copy_run(void *user, int64_t to, int64_t from, int64_t num) {
+  const copying *k = user;
+  (void)from;
+  memcpy(k->dst + (size_t)to * k->bytes, k->from + (size_t)to * k->bytes, (size_t)num * k->bytes);
+}
+
+static void copy_cut(void *arg, int64_t unit, int worker) {
+  const unpacking *u = arg;
+  const mscrt_exchange *e = u->part->e;
+  const mscrt_cut *cut = &e->cut[unit];
+  const mscrt_tcp *c = u->r->c;
+  (void)worker;
+  if (!comes_to_other(u, unit)) return;
+  copying k = {u->dst, mscrt_arena_here(c, receiver_here(u->r, unit)) + (u->dst - c->arena),
+               mscrt_dtype_bytes(e->dtype)};
+  msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->box, copy_run, &k);
 }
 
 /* True unless the part's destination is its source, which holds the values already; others may still read it. */
@@ -91,61 +158,82 @@ static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
 }
 
 /* Counts the spans and bytes that packing needs. */
-static void count_gives(uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
-  for (uint32_t i = 0; i < num; i++)
-    for (int64_t g = 0; g < part[i].e->num_gives; g++) {
-      ++*spans;
-      *bytes += (size_t)msc_box_elems(part[i].e->rank, &part[i].e->give[g].box) * mscrt_dtype_bytes(part[i].e->dtype);
+static void count_gives(const mscrt_running *r, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
+  for (uint32_t i = 0; i < num; i++) {
+    const mscrt_exchange *e = part[i].e;
+    bool once = comes_once(r, &part[i]);
+    size_t others = (size_t)(e->group.num - 1);
+    for (int64_t k = 0; once && k < e->num_cuts; k++) {
+      if (e->cut[k].peer[0] != r->c->m.rank) continue;
+      *spans += others;
+      *bytes += others * bytes_of_cut(e, &e->cut[k]);
     }
+    for (int64_t g = 0; !once && g < e->num_gives; g++) {
+      ++*spans;
+      *bytes += (size_t)msc_box_elems(e->rank, &e->give[g].box) * mscrt_dtype_bytes(e->dtype);
+    }
+  }
 }
 
-static void count_takes(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
+static void count_takes(const mscrt_running *r, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
                         size_t *terms) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
-    for (int64_t k = 0; k < e->num_cuts && takes_part(c, &part[i]); k++) {
-      *spans += (size_t)e->num_terms;
+    bool once = comes_once(r, &part[i]);
+    for (int64_t k = 0; k < e->num_cuts && takes_part(r->c, &part[i]); k++) {
       *terms += (size_t)e->num_terms;
+      if (once && receiver_here(r, k) != r->c->m.rank) continue;
+      *spans += (size_t)e->num_terms;
       *bytes += (size_t)e->num_terms * bytes_of_cut(e, &e->cut[k]);
     }
   }
 }
 
-/* Adds what is sent to a rank: boxes of the sources, packed unless they are one run. */
-static void add_gives(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
+/* Adds a box of a source, packed unless it is one run. */
+static void add_give(const mscrt_tcp *c, const mscrt_part *p, const msc_box *box, mscrt_duplex *duplex,
+                     uint8_t **room_at) {
+  const mscrt_exchange *e = p->e;
+  size_t elem = mscrt_dtype_bytes(e->dtype);
+  uint64_t bytes = (uint64_t)msc_box_elems(e->rank, box) * elem;
+  int64_t at;
+  if (!bytes) return;
+  if (is_one_run(e->rank, box, &e->own_box, &at)) {
+    mscrt_add_out(duplex, mscrt_source_in_arena(c, p) + (size_t)at * elem, bytes);
+    return;
+  }
+  packing k = {*room_at, mscrt_source_in_arena(c, p), elem};
+  msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &k);
+  mscrt_add_out(duplex, *room_at, bytes);
+  *room_at += bytes;
+}
+
+/* Adds what is sent to a rank. */
+static void add_gives(const mscrt_running *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
                       uint8_t **room_at) {
+  neighbours there = find_neighbours(r, duplex->rank);
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
-    size_t elem = mscrt_dtype_bytes(e->dtype);
-    for (int64_t g = 0; g < e->num_gives; g++) {
-      const msc_box *box = &e->give[g].box;
-      uint64_t bytes = (uint64_t)msc_box_elems(e->rank, box) * elem;
-      int64_t at;
-      if (e->give[g].to != duplex->rank || !bytes) continue;
-      if (is_one_run(e->rank, box, &e->own_box, &at)) {
-        mscrt_add_out(duplex, mscrt_source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
-        continue;
-      }
-      packing p = {*room_at, mscrt_source_in_arena(c, &part[i]), elem};
-      msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &p);
-      mscrt_add_out(duplex, *room_at, bytes);
-      *room_at += bytes;
-    }
+    bool once = comes_once(r, &part[i]);
+    for (int64_t k = there.index; once && k < e->num_cuts; k += there.num)
+      if (e->cut[k].peer[0] == r->c->m.rank) add_give(r->c, &part[i], &e->cut[k].box, duplex, room_at);
+    for (int64_t g = 0; !once && g < e->num_gives; g++)
+      if (e->give[g].to == duplex->rank) add_give(r->c, &part[i], &e->give[g].box, duplex, room_at);
   }
 }
 
 /* Adds what comes from a rank, in the order of cuts: received packed, or in place if it is one run that is not
  * reduced. */
-static void add_takes(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at,
-                      const uint8_t **term) {
+static void add_takes(const mscrt_running *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
+                      uint8_t **room_at, const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     size_t elem = mscrt_dtype_bytes(e->dtype);
-    for (int64_t k = 0; k < e->num_cuts && takes_part(c, &part[i]); k++)
+    bool once = comes_once(r, &part[i]);
+    for (int64_t k = 0; k < e->num_cuts && takes_part(r->c, &part[i]); k++)
       for (int t = 0; t < e->num_terms; t++, term++) {
         uint64_t bytes = bytes_of_cut(e, &e->cut[k]);
         int64_t at;
-        if (e->cut[k].peer[t] != duplex->rank || !bytes) continue;
+        if (e->cut[k].peer[t] != duplex->rank || !bytes || (once && receiver_here(r, k) != r->c->m.rank)) continue;
         uint8_t *to = *room_at;
         if (e->num_terms == 1 && is_one_run(e->rank, &e->cut[k].box, &e->to_box, &at))
           to = (uint8_t *)part[i].dst + (size_t)at * elem;
@@ -185,25 +273,33 @@ static void fill_identities(const mscrt_running *r, uint32_t num, const mscrt_pa
       mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
 }
 
+/* Runs `work` for all cuts. */
 static void unpack_all(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
-                       const uint8_t **term) {
+                       const uint8_t **term, mscrt_work *work) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     if (!takes_part(r->c, &part[i])) continue;
     unpacking u = {r, &part[i], term, part[i].dst};
-    mscrt_pool_run(pool, unpack_cut, &u, e->num_cuts);
+    mscrt_pool_run(pool, work, &u, e->num_cuts);
     term += e->num_cuts * e->num_terms;
   }
 }
 
+/* True if members of this host receive what others of it take, too. */
+static bool others_receive(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
+  bool once = false;
+  for (uint32_t i = 0; i < num; i++) once = once || comes_once(r, &part[i]);
+  return once && r->here.group.num > 1 && r->here.group.num < r->e->group.num;
+}
+
 mscrt_status *mscrt_run_alone(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   size_t spans = 0, bytes = 0, terms = 0;
-  count_takes(r->c, num, part, &spans, &bytes, &terms);
+  count_takes(r, num, part, &spans, &bytes, &terms);
   MSCRT_CHECK(mscrt_reserve(&r->c->own_places, (terms + 1) * sizeof(const uint8_t *)));
   const uint8_t **term = r->c->own_places.at;
   memset(term, 0, (terms + 1) * sizeof *term);
   fill_identities(r, num, part);
-  unpack_all(r, pool, num, part, term);
+  unpack_all(r, pool, num, part, term, unpack_cut);
   return NULL;
 }
 
@@ -213,8 +309,8 @@ mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
   if (r->e->asks) MSCRT_CHECK(ask_wishes(r, num, part));
-  count_gives(num, part, &out_spans, &out_bytes);
-  count_takes(c, num, part, &in_spans, &in_bytes, &terms);
+  count_gives(r, num, part, &out_spans, &out_bytes);
+  count_takes(r, num, part, &in_spans, &in_bytes, &terms);
   MSCRT_CHECK(mscrt_reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
   MSCRT_CHECK(mscrt_reserve(&c->packed, out_bytes + in_bytes + 1));
   MSCRT_CHECK(mscrt_reserve(&c->places, (terms + 1) * sizeof(const uint8_t *)));
@@ -226,10 +322,10 @@ mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t
     int rank = g->member[i];
     if (i == g->index || is_near(r, rank)) continue;
     mscrt_duplex *duplex = mscrt_add_duplex(r, &duplexes, rank, span, NULL);
-    if (!r->e->asks || c->wishes[rank]) add_gives(c, num, part, duplex, &at);
+    if (!r->e->asks || c->wishes[rank]) add_gives(r, num, part, duplex, &at);
     span += duplex->num_out;
     duplex->in = span;
-    add_takes(c, num, part, duplex, &at, term);
+    add_takes(r, num, part, duplex, &at, term);
     span += duplex->num_in;
     duplex->ready = duplex->out_bytes;
     mscrt_set_head(r, duplex);
@@ -240,6 +336,10 @@ mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t
   if (c->o.shares) mscrt_send_heads(&duplexes);
   MSCRT_CHECK(mscrt_meet_here(r)); /* what others of this host give is there */
   MSCRT_CHECK(mscrt_move_duplexes(r, &duplexes));
-  unpack_all(r, pool, num, part, term);
+  unpack_all(r, pool, num, part, term, unpack_cut);
+  if (others_receive(r, num, part)) {
+    MSCRT_CHECK(mscrt_meet_here(r));
+    unpack_all(r, pool, num, part, term, copy_cut);
+  }
   return mscrt_meet_here(r); /* all have taken what this rank gives */
 }

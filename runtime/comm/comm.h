@@ -72,6 +72,7 @@ typedef struct {
   bool fill;             /* the destination is filled with the identity of the reduction (pairs: zeros) first */
   /* all members reduce the same elements: each may reduce a slice and take the other slices from the others */
   bool slices;
+  bool same;             /* all members take the same boxes from the same ranks, and combine nothing */
   int64_t elems;         /* of to_box */
   uint64_t src_bytes, dst_bytes; /* bytes of the buffers, as large as the largest part needs */
   uint64_t received;     /* bytes received from other ranks, each time */
@@ -97,7 +98,9 @@ typedef struct {
 typedef struct {
   const mscrt_exchange *e;
   uint64_t src;          /* offset in the arena of every rank */
-  void *dst;             /* memory of this rank (with e->slices: in its arena, possibly at src) */
+  /* memory of this rank (with e->slices: in its arena, possibly at src); of a plan's call it is in the arenas of all
+   * members, at the same place, or in none */
+  void *dst;
   int64_t at;            /* number of elements of the parts before it */
 } mscrt_part;
 

@@ -119,10 +119,25 @@ static mscrt_status *append_gives(mscrt_exchange *e, int rank, int32_t to, const
   return NULL;
 }
 
+static bool are_equal(int rank, const msc_box *a, const msc_box *b) {
+  size_t bytes = (size_t)rank * sizeof *a->begin;
+  return !memcmp(a->begin, b->begin, bytes) && !memcmp(a->size, b->size, bytes);
+}
+
+static bool take_the_same(int rank, const taken *a, const taken *b) {
+  const msc_pull *p = &a->pull, *q = &b->pull;
+  bool same = p->num_pieces && p->num_pieces == q->num_pieces && p->num_terms == 1 && q->num_terms == 1 &&
+              !p->identity && !q->identity && are_equal(rank, &a->to_box, &b->to_box);
+  for (int64_t i = 0; same && i < p->num_pieces; i++)
+    same = p->peer[i] == q->peer[i] && are_equal(rank, &p->piece[i], &q->piece[i]);
+  return same;
+}
+
 /* Computes what every rank takes. group_of, unless NULL: by rank, the smallest rank of its group; ranks that take from
- * each other, directly or through others, are in one group. e, unless NULL, gets what others take from `rank`. */
-static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, int32_t *group_of,
-                                  mscrt_exchange *e) {
+ * each other, directly or through others, are in one group. same: by rank, whether it takes what `own` does. e, unless
+ * NULL, gets what others take from `rank`. */
+static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, const taken *own,
+                                  int32_t *group_of, bool *same, mscrt_exchange *e) {
   int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
   for (int32_t r = 0; group_of && r < ranks; r++) group_of[r] = r;
   for (int32_t r = 0; r < ranks; r++) {
@@ -131,6 +146,7 @@ static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscr
     for (int64_t i = 0; !s && group_of && i < t.pull.num_pieces * t.pull.num_terms; i++)
       join_groups(group_of, r, (int32_t)t.pull.peer[i]);
     if (!s && e && r != rank) s = append_gives(e, rank, r, &t.pull);
+    same[r] = !s && take_the_same(c->rank, own, &t);
     free(t.pull.piece);
     if (s) return s;
   }
@@ -266,15 +282,19 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
                                   bool gives, mscrt_exchange *out_exchange) {
   mscrt_status *s = NULL;
   int32_t *group_of = NULL;
+  bool *same = NULL;
   int ranks = (int)msc_box_mesh_size(mesh);
   mscrt_exchange *e = out_exchange;
   *e = (mscrt_exchange){.verb = c->verb, .dtype = c->dtype, .reduction = c->reduction, .rank = c->rank};
   taken t = {0};
   MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
-  if (p || gives) MSCRT_GOTO(survey_ranks(mesh, rank, c, p ? group_of : NULL, gives ? e : NULL));
+  MSCRT_GOTO(mscrt_new_array(&same, ranks));
+  MSCRT_GOTO(find_pull(mesh, rank, c, &t));
+  if (p || gives) MSCRT_GOTO(survey_ranks(mesh, rank, c, &t, p ? group_of : NULL, same, gives ? e : NULL));
   if (p) MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
   MSCRT_GOTO(set_group(&e->group, rank, ranks, group_of));
-  MSCRT_GOTO(find_pull(mesh, rank, c, &t));
+  e->same = p || gives;
+  for (int i = 0; i < e->group.num; i++) e->same = e->same && same[e->group.member[i]];
   e->to_box = e->own_box = t.to_box;
   if (t.by_layout) msc_box_buffer(mesh, c->from, c->shape, rank, &e->own_box);
   e->elems = msc_box_elems(c->rank, &t.to_box);
@@ -289,6 +309,7 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   if (e->slices) e->received = 2 * e->received / (uint64_t)e->group.num;
 fail:
   free(group_of);
+  free(same);
   free(t.pull.piece);
   if (s) mscrt_exchange_free(e);
   return s;
@@ -312,6 +333,7 @@ mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int ran
     if (e->group.partition == number) continue;
     free(e->group.member);
     e->group = (mscrt_members){.partition = number};
+    e->same = false; /* the ranks that came to the group take something else */
     MSCRT_GOTO(set_group(&e->group, rank, p->ranks, group_of));
     *out_ok &= !e->slices || !e->num_cuts || e->num_terms == e->group.num;
   }

@@ -44,6 +44,7 @@ typedef struct {
   const mscrt_exchange *e;
   const mscrt_site *site;
   mscrt_duplex_kind kind;
+  bool shares;         /* members of one host read each other's arenas */
   mscrt_exchange here; /* only its group: the members of this host, by their numbers in `local` */
   int32_t here_member[MSCRT_MAX_LOCAL];
 } mscrt_running;

@@ -7,7 +7,7 @@
  *   boxes    every member sends the boxes that others take from it; what arrives is put together at the end (boxes.c)
  *
  * Where ranks of one host share memory (transport "hosts"), only one of them speaks with another host about a slice:
- * see host_slices.c; large boxes of each other they take from their arenas.
+ * see host_slices.c; large boxes of each other they take from their arenas, and what all take comes once to a host.
  *
  * Nothing lingers: `run` returns when all bytes have been handed to the kernel. Memory for what arrives grows when a
  * collective runs for the first time. */
@@ -354,7 +354,8 @@ static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, c
   for (uint32_t i = 0; i < num; i++) bytes += part[i].e->src_bytes + part[i].e->dst_bytes;
   /* two that send each other all they have send as much as for slices, and wait once instead of twice */
   if (slices && (part[0].e->group.num > 2 || bytes > WHOLE_BYTES)) return run_tcp_slices(&r, pool, num, part);
-  if (bytes < SHARED_BYTES) r.here.group.num = 1;
+  r.shares = r.c->o.shares && bytes >= SHARED_BYTES;
+  if (!r.shares) r.here.group.num = 1;
   return mscrt_run_boxes(&r, pool, num, part);
 }
 

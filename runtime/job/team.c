@@ -297,6 +297,19 @@ mscrt_status *mscrt_all_reduce(mscrt_team *t, mscrt_dtype dtype, mscrt_operation
   return end_piece(&p, s);
 }
 
+/* Gathers pieces in the arena, where they cross once to each host, and copies them from there. */
+static mscrt_status *gather_in_arena(piece *p, void *dst, int64_t count) {
+  int num = p->t->members.num;
+  uint8_t *made = p->t->job->arena + p->t->job->made_at;
+  size_t bytes = mscrt_dtype_bytes(p->e.dtype), row = (size_t)p->num * bytes;
+  p->e.same = true;
+  p->e.to_box = (msc_box){.begin = {0, p->at}, .size = {num, p->num}};
+  MSCRT_CHECK(run_piece(p, made));
+  for (int i = 0; i < num; i++)
+    memcpy((uint8_t *)dst + (size_t)(i * count + p->at) * bytes, made + (size_t)i * row, row);
+  return NULL;
+}
+
 mscrt_status *mscrt_all_gather(mscrt_team *t, mscrt_dtype dtype, const void *src, void *dst, int64_t count) {
   piece p;
   mscrt_status *s = NULL;
@@ -313,7 +326,7 @@ mscrt_status *mscrt_all_gather(mscrt_team *t, mscrt_dtype dtype, const void *src
       add_give(&p, i, p.e.own_box);
     }
     put_blocks(&p, src, 1, count);
-    s = run_piece(&p, dst);
+    s = t->job->transport == &mscrt_comm_hosts ? gather_in_arena(&p, dst, count) : run_piece(&p, dst);
   }
   return end_piece(&p, s);
 }

@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "runtime/comm/comm.h"
 #include "runtime/wait.h"
@@ -526,6 +529,78 @@ static void halos_of_parts(void **state) {
   expect_all_well(&j);
 }
 
+/* ---- bytes between hosts ---- */
+
+#define GATHERED (1 << 20) /* elements of all ranks */
+
+/* The bytes that this process has sent over TCP, each once. */
+static uint64_t count_sent_bytes(void) {
+  uint64_t sent = 0;
+  for (int fd = 0; fd < 256; fd++) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+      sent += info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+  }
+  return sent;
+}
+
+/* A rank's part goes once to each other host, however many ranks take it there; so does the tensor of a root. */
+static int gather_once(const place *at) {
+  place p = *at;
+  unsigned number = (unsigned)getppid(); /* addresses of this host, one for each job */
+  snprintf(p.address, sizeof p.address, "127.%u.%u.%u:29500", number >> 16 & 127, number >> 8 & 255, number & 255);
+  msc_box_mesh mesh = {.num_axes = 1, .size = {p.ranks}};
+  msc_digit axis = {0, 1, (uint32_t)p.ranks};
+  mscrt_partitions parts;
+  mscrt_exchange e[3];
+  layout_room from[2], to;
+  bench b = {.mesh = &mesh};
+  mscrt_collective c[3] = {
+      {.verb = MSC_ALL_GATHER, .rank = 1, .shape = {GATHERED}},
+      {.verb = MSC_ALL_GATHER, .rank = 2, .shape = {GATHERED / 1024, 1024}},
+      {.verb = MSC_BROADCAST, .rank = 1, .shape = {GATHERED / 4}, .num_axes = 1, .axes = &axis, .root = 1}};
+  c[0].from = layout_of(&mesh, "0", 1, &from[0]), c[0].to = layout_of(&mesh, "", 1, &to);
+  layout_room to_2;
+  c[1].from = layout_of(&mesh, ";0", 2, &from[1]), c[1].to = layout_of(&mesh, "", 2, &to_2);
+  mscrt_status *s = mscrt_partitions_new(p.ranks, &parts);
+  for (int i = 0; i < 3 && !s; i++) s = mscrt_exchange_make(&mesh, p.rank, &c[i], &parts, comm_api->sends, &e[i]);
+  if (!s) s = open_bench(&b, &p, parts.num, 1);
+  int code = say(&p, s);
+  uint64_t other_hosts = 0, own = GATHERED / 4 * sizeof(float);
+  for (int r = 0; r < p.ranks; r++) {
+    bool first = host_of(r) != host_of(p.rank);
+    for (int k = 0; k < r; k++) first = first && host_of(k) != host_of(r);
+    other_hosts += first;
+  }
+  float *expected = calloc(GATHERED, sizeof *expected);
+  for (int i = 0; i < 3 && !code; i++) {
+    if (c[i].from) make_expected(&mesh, &c[i], p.rank, expected);
+    else make_source(&mesh, &c[i], 1, expected);
+    uint64_t before = count_sent_bytes(), needed = i == 2 && p.rank != 1 ? 0 : other_hosts * own;
+    code = check(&b, &c[i], &e[i], expected, false);
+    uint64_t sent = count_sent_bytes() - before;
+    if (code || (sent >= needed && sent < needed + 8192)) continue;
+    dprintf(p.say, "case %d: %" PRIu64 " bytes sent, %" PRIu64 " needed", i, sent, needed);
+    code = 55;
+  }
+  uint64_t all; /* have counted, before connections are closed */
+  if (!code) code = say(&p, comm_api->max(b.comm, 0, &all, &(mscrt_site){.name = "counted"}));
+  free(expected);
+  close_bench(&b);
+  for (int i = 0; i < 3; i++) mscrt_exchange_free(&e[i]);
+  mscrt_partitions_free(&parts);
+  return code;
+}
+
+static void gathers_cross_once(void **state) {
+  (void)state;
+  if (comm_api != &mscrt_comm_hosts) skip();
+  job j;
+  start_job(&j, 4, gather_once);
+  expect_all_well(&j);
+}
+
 /* ---- failures ---- */
 
 /* All reduce `elems` floats until something happens; `odd_one` does as told at step 20. */
@@ -687,6 +762,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(parts_that_are_empty),
         cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
+    cmocka_unit_test(gathers_cross_once),
     cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped),
         cmocka_unit_test(others_name_the_silent),
         cmocka_unit_test(others_name_who_left_or_failed),
