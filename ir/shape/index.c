@@ -254,7 +254,7 @@ bool shape_cumulate(msc_op *op) {
 
 bool shape_logcumsumexp(msc_op *op) {
   int axis;
-  MSC_TRY(shape_axis_attr(op, shape_in(op, 0), &axis) && shape_must_be_float(op, 0));
+  MSC_TRY(shape_axis_attr(op, "axis", shape_in(op, 0), &axis) && shape_must_be_float(op, 0));
   return shape_set_like(op, 0, shape_in(op, 0));
 }
 
