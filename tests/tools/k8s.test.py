@@ -127,7 +127,34 @@ expect("k8s net.bin --image i --workers 3", 2,
        "msc k8s: error: --workers 3: the plan's 4 ranks do not divide among them (msc k8s --help)\n", "")
 expect("k8s net.bin --image i --form roles --workers 2", 2,
        "msc k8s: error: --form roles: a worker is one rank, so there are 4 (msc k8s --help)\n", "")
-expect("k8s net.bin --image i --servers 2", 1, "msc: error: --servers is not supported yet [E0111]\n", "")
+
+# Servers of parameters are in the pod of all ranks: what it runs is run here, with a plan that has them.
+SERVED = "parameter_server={\"mode\":\"sync\"}"
+expect(["compile", "net.mlir", "-o", "served.bin", "--set", "device_num=2", "--set", "parallel_mode=data_parallel",
+        "--set", "gradients_mean=true", "--set", SERVED], 0, None)
+RUN = ["--data", "x=x.idx", "--steps", "3", "--json"]
+wanted = expect(["run", "served.bin", "--servers", "0", *RUN], 0, None).stdout.decode()
+for form in ("job", "jobset"):
+    text = expect(["k8s", "served.bin", "--image", "reg/i:1", "--servers", "2", "--form", form, "--plan", "served.bin",
+                   "--", *RUN], 0, "").stdout.decode()
+    if not yaml:
+        continue
+    (job,) = (d for d in yaml.safe_load_all(text) if d and d["kind"] in ("Job", "JobSet"))
+    ((pod, spec),) = pods(job)
+    expect.check(f"{form}: one pod", spec["completions"] == spec["parallelism"] == 1)
+    command = check_pod(pod, spec)["command"]
+    said = command[command.index("--servers") + 1] if "--servers" in command else "none"
+    expect.check(f"{form}: servers: {said}", said == "2" and "--master" not in command)
+    pod_env = {**os.environ, "JOB_COMPLETION_INDEX": "0", "MSC_TOKEN": "0123456789abcdef0123456789abcdef"}
+    run = subprocess.run([MSC if w == "msc" else w for w in command], capture_output=True, text=True, timeout=60,
+                         env=pod_env)
+    expect.check(f"{form}: losses with servers: {run.stdout} {run.stderr}",
+                 re.findall(r'"loss": ?[^,}]*', run.stdout) == re.findall(r'"loss": ?[^,}]*', wanted) != [])
+for words, said in (("net.bin --servers 2", "no parameter of the plan lives on servers"),
+                    ("served.bin --servers 0", "--servers is 1 to 64"),
+                    ("served.bin --servers 1 --workers 2", "in one pod with all their ranks: --workers is 1"),
+                    ("served.bin --servers 1 --form roles", "--servers goes with --form job and jobset")):
+    expect(f"k8s {words} --image i", 2, lambda text: "" if said in text else text, "")
 expect("k8s net.bin --image i --name A", 2, lambda text: "" if "'A' is no name of Kubernetes" in text
        and "'a' is one" in text else text, "")
 expect("k8s net.mlir --image i", 1, lambda text: "" if "net.mlir: error: " in text and "not a plan" in text else text,

@@ -8,12 +8,13 @@
 #include "tools/cli.h"
 #include "tools/status.h"
 
-enum { PORT = 29500, SCHEDULER_PORT = 8118, GRACE_S = 30, NAME_ROOM = 41 };
+enum { PORT = 29500, SCHEDULER_PORT = 8118, GRACE_S = 30, NAME_ROOM = 41, MOST_SERVERS = 64 };
 
 typedef struct {
   cli *c;
   cli_output *out;
   int ranks, workers, local; /* of the plan; pods; ranks of each pod */
+  int servers;               /* of parameters, which are in the pod of all ranks */
   char name[NAME_ROOM];
   const char *image, *plan, *form;
 } manifest;
@@ -90,13 +91,17 @@ static void put_run_command(const manifest *m, int deep) {
 }
 
 /* Writes the arguments of msc launch that start a pod's ranks. The pod takes its number from JOB_COMPLETION_INDEX;
- * master: the address of rank 0, NULL: from the PET_ variables. */
+ * master: the address of rank 0, NULL: from the PET_ variables. With servers of parameters there is one pod, which
+ * needs no address that others reach. */
 static void put_launch(const manifest *m, int deep, const char *master) {
   put(m, deep, "- \"msc\"");
   put(m, deep, "- \"launch\"");
   put(m, deep, "- \"-n\"");
   put(m, deep, "- \"%d\"", m->local);
-  if (master) {
+  if (m->servers) {
+    put(m, deep, "- \"--servers\"");
+    put(m, deep, "- \"%d\"", m->servers);
+  } else if (master) {
     put(m, deep, "- \"--nodes\"");
     put(m, deep, "- \"%d\"", m->workers);
     put(m, deep, "- \"--master\"");
@@ -315,6 +320,24 @@ static void set_name(manifest *m, const char *text) {
   if (!n) snprintf(m->name, sizeof m->name, "msc");
 }
 
+/* Reads how many servers of parameters there are. They share memory with the ranks, so all are in one pod. */
+static int read_servers(manifest *m, bool served) {
+  cli *c = m->c;
+  if (!cli_text(c, "servers")) return CLI_OK;
+  int64_t servers = cli_int(c, "servers", 0);
+  if (servers < 1 || servers > MOST_SERVERS) return cli_usage(c, "--servers is 1 to %d", MOST_SERVERS);
+  if (!served)
+    return cli_usage(c,
+                     "--servers: no parameter of the plan lives on servers: compile it for several ranks with --set "
+                     "'parameter_server={\"mode\":\"sync\"}'");
+  if (strcmp(m->form, "job") && strcmp(m->form, "jobset"))
+    return cli_usage(c, "--servers goes with --form job and jobset, where msc launch starts them beside the ranks");
+  if (cli_int(c, "workers", 1) != 1)
+    return cli_usage(c, "--servers: servers of parameters are in one pod with all their ranks: --workers is 1");
+  m->servers = (int)servers, m->workers = 1;
+  return CLI_OK;
+}
+
 static int read_plan(manifest *m) {
   cli *c = m->c;
   cli_bytes bytes;
@@ -324,9 +347,12 @@ static int read_plan(manifest *m) {
   int code = status_report(c, c->operands[0], "", mscrt_plan_open(bytes.data, bytes.size, &o, &plan));
   if (code) return code;
   m->ranks = mscrt_plan_ranks(plan);
+  m->workers = (int)cli_int(c, "workers", m->ranks);
+  code = read_servers(m, mscrt_plan_is_served(plan));
   const char *name = cli_text(c, "name");
   set_name(m, name ? name : mscrt_plan_model(plan));
   mscrt_plan_close(plan);
+  if (code) return code;
   return name && strcmp(name, m->name)
              ? cli_usage(c,
                          "--name: '%s' is no name of Kubernetes, which has small letters, digits and dashes and at "
@@ -351,7 +377,6 @@ static int run_k8s(cli *c) {
   int code = read_plan(&m);
   if (code) return code;
   bool roles = !strcmp(m.form, "roles");
-  m.workers = (int)cli_int(c, "workers", m.ranks);
   if (m.workers < 1 || m.ranks % m.workers)
     return cli_usage(c, "--workers %d: the plan's %d ranks do not divide among them", m.workers, m.ranks);
   if (roles && m.workers != m.ranks)
@@ -367,8 +392,10 @@ static int run_k8s(cli *c) {
 
 static const cli_option options[] = {
     {"image", CLI_TEXT, "IMAGE", "container image that has msc, the plan and the data"},
-    {"workers", CLI_INT, "N", "pods; default: one for each rank of the plan"},
-    {"servers", CLI_INT | CLI_LATER, "S", "parameter servers"},
+    {"workers", CLI_INT, "N", "pods; default: one for each rank of the plan; with --servers one for all"},
+    {"servers", CLI_INT, "S",
+     "servers of parameters, of a plan with the key parameter_server, which msc launch starts in one pod with all "
+     "ranks, and their copies; absent: none, and ranks sum gradients themselves, to the same bits"},
     {"form", CLI_CHOICE, "job|jobset|trainjob|mpijob|roles",
      "an indexed Job with its Service (default), a JobSet, a TrainJob or MPIJob of Kubeflow, or a scheduler and "
      "workers "
