@@ -92,6 +92,25 @@ static msc_op *earliest_user(const msc_op *op, msc_op *than) {
   return than;
 }
 
+static bool has_rows(const portioning *z, const msc_op *op, int i, size_t operand) {
+  if (i == 0) return operand == 0;
+  return (msc_is_cross_entropy(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
+}
+
+/* The value whose rows a portion slices for x or the labels: v, or what v is a reshape of, where that has rows enough. */
+static msc_value *whole_rows(const portioning *z, msc_value *v) {
+  bool reshapes = v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0;
+  return reshapes ? v->def->in[0].value : v;
+}
+
+/* The op that makes what the portions of operand k of op i are computed from; NULL: none that has to be waited for, as of
+ * an argument, of a constant, which is copied, and of another op of the portions. */
+static const msc_op *maker_of_operand(const portioning *z, int i, size_t k) {
+  msc_value *v = z->op[i]->in[k].value;
+  if (!v->def || index_of_op(z, v->def) >= 0 || msc_is_constant_op(v->def)) return NULL;
+  return has_rows(z, z->op[i], i, k) ? whole_rows(z, v)->def : v->def;
+}
+
 /* The op in front of which all portions can stand: after their operands, except constants, and before the users of
  * their results.  NULL: there is none. */
 static msc_op *find_insertion_point(portioning *z) {
@@ -103,9 +122,8 @@ static msc_op *find_insertion_point(portioning *z) {
   }
   for (int i = 0; i < z->num; i++)
     for (size_t k = 0; k < z->op[i]->num_in; k++) {
-      msc_op *def = z->op[i]->in[k].value->def;
-      bool made_anyway = !def || index_of_op(z, def) >= 0 || msc_is_constant_op(def) || def->kind == OP_reshape;
-      if (!made_anyway && def->id >= place->id) return NULL;
+      const msc_op *maker = maker_of_operand(z, i, k);
+      if (maker && maker->id >= place->id) return NULL;
     }
   return place;
 }
@@ -127,9 +145,8 @@ static msc_value *reshape_portion(portioning *z, const msc_op *like, msc_value *
 
 /* One portion of a value that is computed whole: x or the labels. */
 static msc_value *take_portion(portioning *z, msc_value *v, int portion) {
-  if (v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0)
-    return reshape_portion(z, v->def, slice_portion(z, v->def->in[0].value, portion));
-  return slice_portion(z, v, portion);
+  msc_value *rows = whole_rows(z, v), *slice = slice_portion(z, rows, portion);
+  return rows == v ? slice : reshape_portion(z, v->def, slice);
 }
 
 /* Copies a constant to the insertion point: it may stand behind it. */
@@ -137,11 +154,6 @@ static msc_value *copy_constant(portioning *z, msc_value *v) {
   msc_op *copy = msc_op_copy(z->b.func, v->def, NULL);
   msc_insert_before(z->b.before, copy);
   return &copy->out[0];
-}
-
-static bool has_rows(const portioning *z, const msc_op *op, int i, size_t operand) {
-  if (i == 0) return operand == 0;
-  return (msc_is_cross_entropy(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
 }
 
 static msc_value *portion_operand(portioning *z, int i, size_t k, int portion, msc_value *const *made) {
