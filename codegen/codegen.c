@@ -312,6 +312,7 @@ static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, 
                                    .num_buffers = k->program.head.num_buffers,
                                    .num_dims = k->program.head.num_dims,
                                    .num_scalars = k->program.head.num_scalars,
+                                   .narrow_scalars = k->program.head.is_gpu ? msc_nvptx_narrow_scalars(&k->program) : 0,
                                    .threads = k->program.head.threads,
                                    .builtin = k->builtin};
   }
@@ -342,13 +343,13 @@ static bool link_kernels(msc_context *ctx, void *arg) {
 /* ---- NVIDIA's GPUs ---- */
 
 static void emit_nvptx(msc_codegen *cg, const entry *k) {
-  msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
+  msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program));
 }
 
 static void make_nvptx_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
   msc_program_head *head = &k->program.head;
   head->threads = (uint16_t)msc_cuda_order_threads(b);
-  msc_emit_cuda_order(&cg->llvm, b, head->num_buffers, msc_nvptx_kernel(&cg->llvm, k->name, head));
+  msc_emit_cuda_order(&cg->llvm, b, head->num_buffers, msc_nvptx_kernel(&cg->llvm, k->name, &k->program));
 }
 
 static bool finish_nvptx(msc_codegen *cg, msc_machine_code *out) {

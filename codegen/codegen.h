@@ -59,6 +59,7 @@ typedef struct {
   const char *name; /* unique, from the ops inside: "fused_mul_add_2" */
   uint64_t entry, bytes;
   uint32_t num_buffers, num_dims, num_scalars;
+  uint64_t narrow_scalars; /* a GPU's kernel takes them as f32 */
   uint32_t threads;    /* of a block on a GPU: entry and bytes are 0; else 0 */
   msc_builtin builtin; /* not MSC_BUILTIN_NONE: the runtime has the code */
 } msc_kernel;

@@ -16,13 +16,24 @@ static void annotate(msc_llvm *l, LLVMValueRef fn, const char *key, unsigned val
                               LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
 }
 
+/* The scalars that a program computes with in f32 alone, as a mask: its kernel for a GPU takes them as such. */
+uint64_t msc_nvptx_narrow_scalars(const msc_program *p) {
+  uint64_t narrow = p->head.num_scalars ? UINT64_MAX >> (MSC_NEST_SCALARS - p->head.num_scalars) : 0;
+  for (int i = 1; i < p->head.num_instrs; i++)
+    if (p->instr[i].code == NEST_SCALAR && p->instr[i].dtype != MSC_F32) narrow &= ~(UINT64_C(1) << p->instr[i].imm);
+  return narrow;
+}
+
 /* Adds an empty kernel. Buffers may overlap, when a result takes its operand's place: no parameter is noalias. */
-LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h) {
+LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program *p) {
+  const msc_program_head *h = &p->head;
+  uint64_t narrow = msc_nvptx_narrow_scalars(p);
   LLVMTypeRef arg[MSC_NEST_BUFFERS + 1 + MSC_NEST_DIMS + MSC_NEST_SCALARS], i64 = LLVMInt64TypeInContext(l->llvm);
   unsigned num = 0, align = LLVMGetEnumAttributeKindForName("align", strlen("align"));
   for (int i = 0; i < h->num_buffers; i++) arg[num++] = LLVMPointerTypeInContext(l->llvm, 1);
   for (int i = 0; i < 1 + h->num_dims; i++) arg[num++] = i64;
-  for (int i = 0; i < h->num_scalars; i++) arg[num++] = LLVMDoubleTypeInContext(l->llvm);
+  for (int i = 0; i < h->num_scalars; i++)
+    arg[num++] = narrow >> i & 1 ? LLVMFloatTypeInContext(l->llvm) : LLVMDoubleTypeInContext(l->llvm);
   LLVMValueRef fn = LLVMAddFunction(l->module, name, LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), arg, num, false));
   for (int i = 0; i < h->num_buffers; i++)
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)i + 1, LLVMCreateEnumAttribute(l->llvm, align, 16));

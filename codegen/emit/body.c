@@ -6,7 +6,8 @@ static LLVMValueRef read_scalar(msc_emit *e, const msc_instr *in) {
   LLVMTypeRef f64 = LLVMDoubleTypeInContext(e->l->llvm);
   LLVMValueRef at = msc_emit_int(e, in->imm), v = e->scalar[(int)in->imm];
   if (e->scalars) v = LLVMBuildLoad2(e->b, f64, LLVMBuildInBoundsGEP2(e->b, f64, e->scalars, &at, 1, ""), "");
-  return in->dtype == MSC_F64 ? v : LLVMBuildFPTrunc(e->b, v, msc_emit_type(e, (msc_dtype)in->dtype, 1), "");
+  LLVMTypeRef type = msc_emit_type(e, (msc_dtype)in->dtype, 1);
+  return LLVMTypeOf(v) == type ? v : LLVMBuildFPTrunc(e->b, v, type, "");
 }
 
 /* Philox4x32-10 in 64-bit lanes, so that one multiplication gives both halves of a product; see ir/abi/philox.h. */

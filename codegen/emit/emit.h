@@ -131,8 +131,10 @@ const char *const *msc_cpu_bf16_features(msc_bf16_way way, size_t *out_num);
 /* ---- nvptx.c ---- */
 
 extern const char msc_nvptx_pipeline[];
+/* The scalars of a program that its kernel takes as f32, as a mask. */
+uint64_t msc_nvptx_narrow_scalars(const msc_program *p);
 /* Adds an empty kernel whose parameters are the program's buffers, the extent, dims and scalars, one by one. */
-LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
+LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program *p);
 /* Allows all kernels so far the operations that a GPU computes faster than IEEE 754 demands. */
 void msc_nvptx_relax(msc_llvm *l);
 /* Makes images of the module: PTX for every generation of GPUs, the newest first. */

@@ -69,6 +69,7 @@ static void put_kernels(flatbuf_builder *b, const msc_machine_code *code) {
     plan_kernel_put_num_scalars(b, k->num_scalars);
     plan_kernel_put_builtin(b, (uint8_t)k->builtin);
     plan_kernel_put_threads(b, k->threads);
+    plan_kernel_put_narrow_scalars(b, k->narrow_scalars);
     flatbuf_end(b);
   }
   flatbuf_end(b);

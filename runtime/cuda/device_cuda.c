@@ -307,13 +307,18 @@ static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
   void *const *buffers = mscrt_buffers_of(c, r, t->slots, 0);
+  float narrow[64]; /* scalars that the kernel takes as f32 */
   unsigned blocks = (unsigned)r->units; /* check_call.c: a grid has so many */
   uint32_t n = 0;
   if (blocks == 0) return NULL;
   for (uint32_t i = 0; i < r->num_buffers; i++) g->parameters[n++] = (void *)(uintptr_t)&buffers[i];
   g->parameters[n++] = (void *)(uintptr_t)&r->extent;
   for (uint32_t i = 0; i < plan_kernel_num_dims(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->dims[i];
-  for (uint32_t i = 0; i < plan_kernel_num_scalars(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->scalars[i];
+  for (uint32_t i = 0; i < plan_kernel_num_scalars(kernel); i++) {
+    bool is_narrow = i < 64 && plan_kernel_narrow_scalars(kernel) >> i & 1;
+    if (is_narrow) narrow[i] = (float)r->scalars[i];
+    g->parameters[n++] = is_narrow ? (void *)&narrow[i] : (void *)(uintptr_t)&r->scalars[i];
+  }
   MSCRT_CUDA(&g->cu, cuLaunchKernel, g->kernel[r->index], blocks, 1, 1, plan_kernel_threads(kernel), 1, 1, 0, g->stream,
              g->parameters, NULL);
   return NULL;

@@ -233,12 +233,16 @@ static inline kernel_fn *kernels_code(const kernel_run *k, const msc_launch *l) 
 static inline void launch_on_gpu(kernel_run *k, const msc_launch *l, void **buffers, const int64_t *dims, int cut) {
   const msc_kernel *kernel = &k->code.kernel[l->kernel];
   void *param[256];
+  float narrow[MSC_NEST_SCALARS];
   int64_t extent = (int64_t)l->extent;
   size_t num = 0;
   for (size_t i = 0; i < l->num_buffers; i++) param[num++] = &buffers[i];
   param[num++] = &extent;
   for (size_t i = 0; i < l->num_dims; i++) param[num++] = (void *)(uintptr_t)&dims[i];
-  for (size_t i = 0; i < l->num_scalars; i++) param[num++] = (void *)(uintptr_t)&l->scalars[i];
+  for (size_t i = 0; i < l->num_scalars; i++) {
+    narrow[i] = (float)l->scalars[i];
+    param[num++] = kernel->narrow_scalars >> i & 1 ? (void *)&narrow[i] : (void *)(uintptr_t)&l->scalars[i];
+  }
   uint64_t blocks = (l->extent + l->grain - 1) / l->grain;
   if (!blocks) return;
   const char *why =

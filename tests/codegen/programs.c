@@ -419,7 +419,7 @@ static void test_changes_on_a_gpu(void **state) {
   farm *f = farm_of(&msc_target_cuda, 120, &seed);
   (void)state;
   for (size_t i = 0; i < f->num; i++)
-    msc_emit_cuda(&f->llvm, &f->mutant[i].p, msc_nvptx_kernel(&f->llvm, f->mutant[i].name, &f->mutant[i].p.head));
+    msc_emit_cuda(&f->llvm, &f->mutant[i].p, msc_nvptx_kernel(&f->llvm, f->mutant[i].name, &f->mutant[i].p));
   verify_code(f);
   print_message("%zu refused, %zu let through\n", f->refused, f->num);
   msc_llvm_close(&f->llvm);

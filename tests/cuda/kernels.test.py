@@ -46,12 +46,14 @@ def compile_model(model, sizes, folder):
 
 
 def check_vectors(ptx):
-    """Updates move whole vectors only: sizes of parameters are multiples of four."""
+    """Updates move whole vectors only: sizes of parameters are multiples of four. They compute in f32 alone."""
     entry = re.search(r"\.entry (?:fused_)?momentum\w*\((.*?)\n}", ptx, re.S)
     wide = re.findall(r"(?:ld|st)\.global(?:\.nc)?\.v4", entry[1]) if entry else []
     single = re.findall(r"(?:ld|st)\.global(?:\.nc)?\.f32", entry[1]) if entry else []
     if not wide or single:
         sys.exit(f"momentum moves {len(wide)} vectors and {len(single)} single elements")
+    if re.search(r"\bf64|\.f64", entry[1]):
+        sys.exit("every thread of momentum narrows numbers of the launch")
 
 
 def check_report(ptxas, version, model, folder):

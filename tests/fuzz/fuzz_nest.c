@@ -21,7 +21,7 @@ static void check_code(msc_context *ctx, const msc_program *p) {
   const msc_target *target = p->head.is_gpu ? &msc_target_cuda : &msc_target_cpu;
   msc_llvm l;
   if (!msc_llvm_open(ctx, &(msc_code_target){.target = target, .cpu = "x86-64-v3"}, &l)) abort();
-  if (p->head.is_gpu) msc_emit_cuda(&l, p, msc_nvptx_kernel(&l, "kernel", &p->head));
+  if (p->head.is_gpu) msc_emit_cuda(&l, p, msc_nvptx_kernel(&l, "kernel", p));
   else msc_emit_cpu(&l, p, msc_llvm_kernel(&l, "kernel"));
   if (LLVMVerifyModule(l.module, LLVMReturnStatusAction, NULL)) abort();
   msc_llvm_close(&l);

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 MEETING = re.compile(r"@standin_(barrier|bar_|shfl|vote|match|redux)")
-PARAMETER = re.compile(r"^(ptr|i64|double)\b")
+PARAMETER = re.compile(r"^(ptr|i64|double|float)\b")
 
 
 def shim(name):
@@ -69,7 +69,7 @@ def kernels_of(original):
 
 
 def entry(name, parameters, meets):
-    types = {"ptr": "void *", "i64": "long long ", "double": "double "}
+    types = {"ptr": "void *", "i64": "long long ", "double": "double ", "float": "float "}
     kinds = []
     for p in parameters:
         m = PARAMETER.match(p)
