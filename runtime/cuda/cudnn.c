@@ -56,7 +56,21 @@ static dnn_descriptor build_graph(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   return mscrt_dnn_finalize(b, all);
 }
 
-/* True if the engine computes f32 without narrower products, sums narrow types in f32, and fixes the order of sums
+/* True for what makes a result of f32 less exact than sums of products are: products of a narrower type, and
+ * transforms, whose terms are larger than what remains of them. */
+static bool loses_f32(unsigned note) {
+  switch (note) {
+    case MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    case MSCRT_CUDNN_NUMERICAL_NOTE_FFT:
+    case MSCRT_CUDNN_NUMERICAL_NOTE_WINOGRAD:
+    case MSCRT_CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
+    case MSCRT_CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+    case MSCRT_CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: return true;
+    default: return false;
+  }
+}
+
+/* True if the engine computes f32 as sums of products of f32, sums narrow types in f32, and fixes the order of sums
  * where it must be fixed. */
 static bool is_exact_enough(mscrt_dnn_builder *b, dnn_descriptor config) {
   unsigned note[ENGINES];
@@ -73,7 +87,7 @@ static bool is_exact_enough(mscrt_dnn_builder *b, dnn_descriptor config) {
     if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
         note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
       return false;
-    if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE && wide) return false;
+    if (wide && loses_f32(note[i])) return false;
     if (note[i] == MSCRT_CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && b->g->deterministic) return false;
   }
   return true;

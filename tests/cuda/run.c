@@ -305,15 +305,15 @@ static void convolutions_are_right(void **state) {
   }
 }
 
-/* The first engine wants too much, the second narrows, the third's products are narrow. */
+/* The first engine wants too much, the second narrows, the third transforms, the fourth's products are narrow. */
 static void missing_engines_are_told(void **state) {
   (void)state;
   describe_convolution(PLAN_GRAPH_KIND_CONV);
   expect_failure(
       &convolving, compare_convolution, 3,
-      "cuDNN 91900 has no engine for a convolution of f32 [2,4,5,6] and [6,2,3,3] within 512 bytes on stand-in 0 (3 "
-      "offered, 2 of them unfit, 1099511627776 would do); compile with --set library_convolution=false",
-      WITH("MSC_STANDIN_ENGINES=3"));
+      "cuDNN 91900 has no engine for a convolution of f32 [2,4,5,6] and [6,2,3,3] within 512 bytes on stand-in 0 (4 "
+      "offered, 3 of them unfit, 1099511627776 would do); compile with --set library_convolution=false",
+      WITH("MSC_STANDIN_ENGINES=4"));
   expect_failure(&convolving, compare_convolution, 3,
                  "cuDNN 91900 is made for CUDA 13.0, and the driver knows 12.4: install NVIDIA's package "
                  "libcudnn9-cuda-12, or a newer driver",

@@ -1,7 +1,8 @@
 /* dnn.c: the stand-in's cuDNN: descriptors, which take only the attributes of their kind, of the right type and number,
  * and are then final; and engines, of which the first ones must not or cannot be used:
  *   0  wants more workspace than any GPU has      1  takes narrower operands than it is given
- *   2  multiplies f32 in fewer bits                3  is right, and only offered as a fallback
+ *   2  transforms f32, which loses bits           3  multiplies f32 in fewer bits
+ *   4  is right, and only offered as a fallback
  * MSC_STANDIN_ENGINES=N: only the first N are there. */
 #include <stdlib.h>
 #include <string.h>
@@ -297,10 +298,11 @@ static unsigned give_text(const dnn_object *plan, int64_t room, int64_t *out_num
 
 static unsigned give_notes(const dnn_object *engine, int64_t *out_num, unsigned *note) {
   int number = engine_of(engine);
-  *out_num = number == ENGINE_NARROW || number == ENGINE_TENSOR_CORE;
+  *out_num = number == ENGINE_NARROW || number == ENGINE_WINOGRAD || number == ENGINE_TENSOR_CORE;
   if (*out_num)
-    note[0] = number == ENGINE_NARROW ? MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS
-                                      : MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    note[0] = number == ENGINE_NARROW     ? MSCRT_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS
+              : number == ENGINE_WINOGRAD ? MSCRT_CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4
+                                          : MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
   return 0;
 }
 

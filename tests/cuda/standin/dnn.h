@@ -24,7 +24,7 @@ typedef struct dnn_object {
 } dnn_object;
 
 /* Engines differ in what is wrong with them: see dnn.c. */
-enum { ENGINE_LARGE, ENGINE_NARROW, ENGINE_TENSOR_CORE, ENGINE_FALLBACK, NUM_ENGINES };
+enum { ENGINE_LARGE, ENGINE_NARROW, ENGINE_WINOGRAD, ENGINE_TENSOR_CORE, ENGINE_FALLBACK, NUM_ENGINES };
 
 /* NULL: it was not set. */
 const void *dnn_get(const dnn_object *o, unsigned name, int64_t *out_num);

@@ -154,7 +154,7 @@ static float seen(const job *j, const tensor *t, size_t at) {
   float v = load(t, at);
   uint32_t bits;
   if (j->engine == ENGINE_NARROW) return NAN;
-  if (j->engine != ENGINE_TENSOR_CORE || t->type != MSCRT_CUDNN_DATA_FLOAT) return v;
+  if ((j->engine != ENGINE_TENSOR_CORE && j->engine != ENGINE_WINOGRAD) || t->type != MSCRT_CUDNN_DATA_FLOAT) return v;
   memcpy(&bits, &v, 4);
   bits &= ~UINT32_C(0x1fff);
   return memcpy(&v, &bits, 4), v;

@@ -10,7 +10,7 @@
  *   MSC_STANDIN_HOST=N       which host: GPUs of others have other names
  *   MSC_STANDIN_CUBIN=0       the driver takes no machine code
  *   MSC_STANDIN_DRIVER=N, _NCCL=N   versions: 13000, 22809
- *   MSC_STANDIN_ENGINES=N     of cuDNN: 4, see dnn.c
+ *   MSC_STANDIN_ENGINES=N     of cuDNN: 5, see dnn.c
  *   MSC_STANDIN_CUDNN=N       its version: 91900
  *   MSC_STANDIN_FAIL=F:K:R    call number K of function F, or of any that is no question, gives result R
  *                             from an error on that a GPU does not survive, all calls of the driver give it
