@@ -127,6 +127,7 @@ static void emit_team_rows(msc_walk *w) {
   w->team = (msc_team){.size = (int)team, .rank = rank, .join = team == WARP ? join_warp : join_block};
   w->team.first = LLVMBuildICmp(w->e.b, LLVMIntEQ, rank, msc_emit_int(&w->e, 0), "");
   if (team > WARP) w->team.memory = make_shared_memory(w, WARP * 8);
+  msc_walk_pair_sums(w);
   msc_walk_bind_items(w, begin_item(w, row, &after), w->h->items);
   msc_walk_item(w);
   branch_close(w, after);

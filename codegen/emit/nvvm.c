@@ -38,6 +38,10 @@ static LLVMValueRef nvvm_exp(msc_emit *e, LLVMValueRef x) {
   return LLVMBuildFMul(e->b, call_by_lane(e, "llvm.nvvm.ex2.approx.ftz.f", t), more, "");
 }
 
+LLVMValueRef msc_nvvm_exp_of_term(msc_emit *e, LLVMValueRef x) {
+  return call_by_lane(e, "llvm.nvvm.ex2.approx.ftz.f", LLVMBuildFMul(e->b, x, msc_ir_real(x, 0x1.715476p+0), ""));
+}
+
 static LLVMValueRef nvvm_sqrt(msc_emit *e, LLVMValueRef x) {
   return call_by_lane(e, "llvm.nvvm.sqrt.approx.ftz.f", x);
 }

@@ -110,16 +110,26 @@ void msc_walk_ready(msc_walk *w, const bool *needed) {
 
 /* ---- phases ---- */
 
+static int kind_of(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
+static msc_dtype dtype_of(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
+
+static bool is_paired_sum(const msc_walk *w, int i) { return w->partner[i] && kind_of(w, i) == MSC_SUM; }
+
+static bool reduces_lanes(const msc_walk *w) { return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane)); }
+
+/* The phase in which a reduction is computed: a paired sum is with its maximum. */
+static int phase_of(const msc_walk *w, int i) { return w->e.p->instr[is_paired_sum(w, i) ? w->partner[i] : i].phase; }
+
 static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
   const msc_instr *instr = w->e.p->instr;
   memset(ph, 0, sizeof *ph);
   for (int i = w->h->num_instrs - 1; i > 0; i--) {
     const msc_instr *in = &instr[i];
-    bool reduce = in->code == NEST_REDUCE && !in->level && in->phase == number;
+    bool reduce = in->code == NEST_REDUCE && !in->level && phase_of(w, i) == number;
     bool root = msc_nest_has(in, NEST_ROOT) && (in->axes & w->h->reduced) && in->phase == number;
     if (reduce) ph->reduce[ph->num_reduces++] = i;
     if (root) ph->needed[i] = true;
-    if (!reduce && !ph->needed[i]) continue;
+    if ((!reduce && !ph->needed[i]) || (reduce && is_paired_sum(w, i))) continue; /* its maximum needs what it needs */
     if (w->kept[i] && number > w->kept_from[i]) continue;
     for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
@@ -148,19 +158,84 @@ void msc_walk_keep_rows(msc_walk *w) {
   }
 }
 
-static int kind_of(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
-static msc_dtype dtype_of(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
-
-static bool reduces_lanes(const msc_walk *w) { return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane)); }
-
 static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
   ph->accumulators = accumulators;
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
-    bool vector = reduces_lanes(w) || msc_emit_varies(&w->e, i);
+    bool vector = !w->partner[i] && (reduces_lanes(w) || msc_emit_varies(&w->e, i));
     for (int u = 0; u < accumulators; u++)
       ph->carried[r * accumulators + u] =
           msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
+  }
+}
+
+/* ---- sums of exponentials in the run that finds their maximum ---- */
+
+/* True for s = sum exp(x - m) with m = max x, both over a row of f32. */
+static bool depends_on_maximum(const msc_walk *w, int s, uint16_t *out_m) {
+  const msc_instr *instr = w->e.p->instr, *sum = &instr[s], *exp = &instr[sum->arg[0]], *less = &instr[exp->arg[0]];
+  const msc_instr *m = &instr[less->arg[1]];
+  *out_m = less->arg[1];
+  return sum->code == NEST_REDUCE && kind_of(w, s) == MSC_SUM && !sum->level && sum->dtype == MSC_F32 &&
+         exp->code == NEST_EXP && less->code == NEST_SUB && m->code == NEST_REDUCE &&
+         kind_of(w, *out_m) == NEST_LOOSE_MAX && !m->level && m->arg[0] == less->arg[0] && sum->phase == m->phase + 1 &&
+         !w->partner[*out_m];
+}
+
+/* Rows that are short enough stay in registers between two runs, which then cost less. */
+void msc_walk_pair_sums(msc_walk *w) {
+  enum { WARP = 32, KEPT_VECTORS = 4 };
+  int64_t baked = w->h->team_axis >= 0 ? w->h->axis[w->h->team_axis].baked_size : 0;
+  if (w->team.size <= WARP || (baked && baked <= (int64_t)KEPT_VECTORS * w->h->lanes * w->team.size)) return;
+  for (int i = 1; i < w->h->num_instrs; i++) {
+    uint16_t m;
+    if (depends_on_maximum(w, i, &m)) w->partner[i] = m, w->partner[m] = (uint16_t)i;
+  }
+}
+
+/* What exponentials are taken relative to; 0 while there is no maximum, so that those of minus infinity are 0. */
+static LLVMValueRef base_of(msc_walk *w, LLVMValueRef m) {
+  LLVMValueRef least = msc_emit_identity(&w->e, NEST_LOOSE_MAX, MSC_F32, 1);
+  LLVMValueRef none = LLVMBuildFCmp(w->e.b, LLVMRealOEQ, m, least, "");
+  return LLVMBuildSelect(w->e.b, none, msc_ir_real(m, 0), m, "");
+}
+
+/* exp(m - base): what a sum relative to the maximum m is multiplied by, to be relative to another one. */
+static LLVMValueRef rescale_sum(msc_walk *w, LLVMValueRef sum, LLVMValueRef m, LLVMValueRef base) {
+  return LLVMBuildFMul(w->e.b, sum, msc_nvvm_exp_of_term(&w->e, LLVMBuildFSub(w->e.b, m, base, "")), "");
+}
+
+/* Adds the position's elements to a maximum and its sum. */
+static void add_to_pair(msc_walk *w, LLVMValueRef *m, LLVMValueRef *sum, int i) {
+  msc_emit *e = &w->e;
+  bool inside = reduces_lanes(w);
+  LLVMValueRef x = msc_emit_get(e, e->p->instr[i].arg[0], inside);
+  if (inside) x = msc_emit_unmasked(e, x, msc_emit_identity(e, NEST_LOOSE_MAX, MSC_F32, w->h->lanes));
+  LLVMValueRef top = inside ? msc_emit_horizontal(e, NEST_LOOSE_MAX, MSC_F32, x) : x;
+  top = msc_emit_combine(e, NEST_LOOSE_MAX, MSC_F32, *m, top);
+  LLVMValueRef base = base_of(w, top), all = inside ? msc_emit_splat(e, base, w->h->lanes) : base;
+  LLVMValueRef terms = msc_nvvm_exp_of_term(e, LLVMBuildFSub(e->b, x, all, ""));
+  if (inside) terms = msc_emit_horizontal(e, MSC_SUM, MSC_F32, terms);
+  *sum = LLVMBuildFAdd(e->b, rescale_sum(w, *sum, *m, base), terms, "");
+  *m = top;
+}
+
+/* The reduction of the phase that is instruction i. */
+static LLVMValueRef *carried_by(msc_phase *ph, int i) {
+  int r = 0;
+  while (ph->reduce[r] != i) r++;
+  return &ph->carried[r * ph->accumulators];
+}
+
+/* Combines the maxima and sums of a team. */
+static void join_pairs(msc_walk *w, msc_phase *ph) {
+  for (int r = 0; r < ph->num_reduces; r++) {
+    int i = ph->reduce[r];
+    if (!is_paired_sum(w, i)) continue;
+    LLVMValueRef *m = carried_by(ph, w->partner[i]), *sum = carried_by(ph, i);
+    LLVMValueRef own = *m;
+    *m = w->team.join(w, NEST_LOOSE_MAX, MSC_F32, own);
+    *sum = w->team.join(w, MSC_SUM, MSC_F32, rescale_sum(w, *sum, own, base_of(w, *m)));
   }
 }
 
@@ -171,6 +246,8 @@ static void emit_point(msc_walk *w, msc_phase *ph, int to) {
   msc_walk_ready(w, ph->needed);
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r], x = e->p->instr[i].arg[0];
+    if (is_paired_sum(w, i)) add_to_pair(w, carried_by(ph, w->partner[i]), carried_by(ph, i), w->partner[i]);
+    if (w->partner[i]) continue;
     bool inside = reduces_lanes(w), varies = msc_emit_varies(e, i);
     for (int u = 0; u < (varies ? w->copies : 1); u++) {
       e->copy = u;
@@ -319,9 +396,13 @@ static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRe
 
 static void sum_lanes(msc_walk *w, msc_phase *ph) {
   for (int r = 0; r < ph->num_reduces && reduces_lanes(w); r++)
-    ph->carried[r] = msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+    if (!w->partner[ph->reduce[r]])
+      ph->carried[r] =
+          msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+  join_pairs(w, ph);
   for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++)
-    ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+    if (!w->partner[ph->reduce[r]])
+      ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
 }
 
 /* ---- sums in blocks ---- */
@@ -390,6 +471,9 @@ static void end_phase(msc_walk *w, msc_phase *ph) {
   }
 }
 
+/* True if nothing is left of the phase: its sums were paired with maxima of the one before. */
+static bool is_empty(const msc_phase *ph) { return !ph->num_reduces && !ph->weight; }
+
 static void emit_phases(msc_walk *w) {
   msc_phase ph;
   msc_walk_ready(w, NULL);
@@ -397,7 +481,7 @@ static void emit_phases(msc_walk *w) {
     uint16_t outside = w->bound;
     w->phase = (uint8_t)number;
     find_phase(w, number, &ph);
-    run_phase(w, &ph);
+    if (!is_empty(&ph)) run_phase(w, &ph);
     w->bound = outside;
     end_phase(w, &ph);
     w->phases_done = (uint8_t)number;

@@ -28,6 +28,9 @@ struct msc_walk {
   /* on the stack: rows of values that several phases need; NULL: computed again in each */
   LLVMValueRef kept[MSC_NEST_INSTRS];
   uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
+  /* Of s = sum exp(x - m), m = max x: at s the number of m, at m that of s, if one run through the row computes both;
+   * else 0. */
+  uint16_t partner[MSC_NEST_INSTRS];
 };
 
 /* A phase: one run through the reduced axes. */
@@ -63,6 +66,9 @@ void msc_walk_ready(msc_walk *w, const bool *needed);
 void msc_walk_item(msc_walk *w);
 /* Reserves stack memory for rows that several phases need; called before the loops. */
 void msc_walk_keep_rows(msc_walk *w);
+/* Lets one run through long rows compute their maximum and the sum of exponentials that depends on it; called before
+ * the loops of a GPU's team. */
+void msc_walk_pair_sums(msc_walk *w);
 /* <lanes x i1>: lanes of a vector at `first` that lie below `to`. */
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
 /* The end of the whole steps of `width` positions between `from` and `to`. */

@@ -117,6 +117,19 @@ static void test_cross_entropy(void **state) {
   check(k);
 }
 
+/* Rows that a GPU reads once for their maximum and the sum of exponentials relative to it. */
+static void test_long_rows(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  add(k, "softmax", "3x20000xf32", "", -80, 80);
+  add(k, "log_softmax", "2x20001xf32", "", -8, 8);
+  add_loss(k, "softmax_cross_entropy", "3x20000xf32 3xi32", "reduction=mean");
+  add_loss(k, "softmax_cross_entropy", "3x20008xbf16 3xi32", "reduction=sum");
+  add_loss(k, "softmax_cross_entropy_grad", "3x20008xbf16 3xi32 bf16", "reduction=mean");
+  for (size_t i = 0; i < k->num; i++) k->cases[i]->reordered = true;
+  check(k);
+}
+
 static void test_updates(void **state) {
   static const char *const shapes[] = {"17x$", "3x40x$", "$"};
   kernel_run *k = kernels_new(NULL);
@@ -161,8 +174,9 @@ static void test_matmul(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reduce), cmocka_unit_test(test_long_reduce), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_updates), cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_reduce),        cmocka_unit_test(test_long_reduce), cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_long_rows),   cmocka_unit_test(test_updates),
+      cmocka_unit_test(test_matmul),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,18 @@ def check_vectors(ptx):
         sys.exit("every thread of momentum narrows numbers of the launch")
 
 
+def check_loss(folder):
+    """Long rows are read once for the loss, and once more for the gradient."""
+    sizes = {"layers": 1, "hidden": 64, "heads": 1, "seq": 64, "batch": 1, "vocab": 32768}
+    compile_model("gpt", [word for k, v in sizes.items() for word in (f"--{k}", str(v))], folder)
+    ptx = open(f"{folder}/gpt/kernels.sm_90.ptx").read()
+    for kernel, most in (("softmax_cross_entropy", 1), (r"\w*softmax_cross_entropy_grad\w*", 2)):
+        entry = re.search(rf"\.entry {kernel}\((.*?)\n}}", ptx, re.S)[1]
+        reads = len(re.findall(r"ld\.global(?:\.nc)?\.v4", entry))
+        if reads != most:
+            sys.exit(f"{kernel} reads the scores {reads} times, not {most}")
+
+
 def check_report(ptxas, version, model, folder):
     lines = []
     for arch in GENERATIONS:
@@ -87,6 +99,7 @@ def main():
                 check_vectors(open(f"{folder}/{model}/kernels.sm_90.ptx").read())
             if ptxas:
                 check_report(ptxas, version, model, folder)
+        check_loss(folder)
     if not ptxas:
         print("skipped: registers and spills: there is no ptxas")
 
