@@ -89,10 +89,29 @@ static void check_backup(mscrt_serving *o, mscrt_status *s) {
   o->backup = -1;
 }
 
+/* Lends memory to a backup that can take it, as one on this host can. */
+static void lend_to_backup(mscrt_serving *o) {
+  bool taken = false;
+  o->to_backup = (mscrt_lent){.fd = -1};
+  mscrt_status *no_room = o->backup >= 0 ? mscrt_lent_new((uint64_t)o->rows * o->row_bytes, &o->to_backup) : NULL;
+  mscrt_status_free(no_room); /* pushes go through the socket */
+  if (o->to_backup.fd >= 0) check_backup(o, mscrt_ask_lend(o->backup, 0, &o->to_backup, o->backup_ms, &taken));
+  if (!taken) mscrt_lent_free(&o->to_backup);
+}
+
+static mscrt_status *push_to_backup(const mscrt_serving *o, const mscrt_push *p, mscrt_push_end *out_end) {
+  mscrt_push same = *p;
+  if (o->to_backup.at) {
+    memcpy(o->to_backup.at, p->gradient, (uint64_t)p->num * o->row_bytes);
+    same.gradient = NULL;
+  }
+  return mscrt_ask_push(o->backup, o->row_bytes, &same, o->backup_ms, out_end);
+}
+
 static void take_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
   mscrt_push_end end = MSCRT_PUSH_TAKEN;
   mscrt_status *s = mscrt_shard_check(o->shard, p);
-  if (!s && o->backup >= 0) check_backup(o, mscrt_ask_push(o->backup, o->row_bytes, p, o->backup_ms, &end));
+  if (!s && o->backup >= 0) check_backup(o, push_to_backup(o, p, &end));
   if (!s) s = mscrt_shard_push(o->shard, p, &end);
   answer_word(o, v, s ? MSCRT_ANSWER_BAD : end == MSCRT_PUSH_TAKEN ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
   mscrt_status_free(s);
@@ -314,9 +333,11 @@ mscrt_status *mscrt_serve(mscrt_serving *o) {
   serving *s;
   MSCRT_CHECK(mscrt_new_array(&s, 1));
   s->o = o;
+  lend_to_backup(o);
   mscrt_status *failure = NULL;
   for (bool stop = false; !failure && !stop;) failure = serve_once(s, &stop);
   while (s->num) drop_visitor(s, s->num - 1);
+  mscrt_lent_free(&o->to_backup);
   free(s);
   return failure;
 }

@@ -36,6 +36,14 @@ typedef struct {
   uint64_t stop; /* of an answer: the clock at which all workers stop, MSCRT_NO_STOP: none */
 } mscrt_server_head;
 
+/* Memory that a worker and the servers of its host read and write both, so that gradients and values need not go
+ * through their sockets. */
+typedef struct {
+  int fd; /* -1: memory of this process alone, as nothing else was to be had */
+  void *at;
+  uint64_t bytes;
+} mscrt_lent;
+
 typedef struct {
   mscrt_shard *shard;
   int64_t rows;
@@ -54,6 +62,7 @@ typedef struct {
   bool until_left; /* ends when all workers have left */
   int backup;      /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */
   int backup_ms;   /* a backup that does not answer for so long is lost */
+  mscrt_lent to_backup; /* of mscrt_serve: what is lent to a backup on this host, for the gradients of pushes */
   /* The backup is lost, so that what is acknowledged from now on lies here only; NULL: nobody is told. */
   void (*alone)(void *user, const char *why);
   void *alone_user;
@@ -61,14 +70,6 @@ typedef struct {
 
 /* Serves until `stop` is readable.  Wrong frames end their connection, and no other. */
 mscrt_status *mscrt_serve(mscrt_serving *s);
-
-/* Memory that a worker and the servers of its host read and write both, so that gradients and values need not go
- * through their sockets. */
-typedef struct {
-  int fd; /* -1: memory of this process alone, as nothing else was to be had */
-  void *at;
-  uint64_t bytes;
-} mscrt_lent;
 
 mscrt_status *mscrt_lent_new(uint64_t bytes, mscrt_lent *out_lent);
 void mscrt_lent_free(mscrt_lent *l);

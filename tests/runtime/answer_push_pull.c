@@ -3,6 +3,7 @@
  * and no other; memory that is lent carries the same as a socket; workers stop after the same step. MSC_TEST_SLOW: 200
  * servers are killed instead of 6. With the argument "rates" it prints how fast pushes are. */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -426,14 +427,18 @@ static void add_by_vectors(void *user, uint64_t step, int64_t first, int64_t num
   mscrt_combine(MSCRT_F32, MSC_SUM, 2, (const void *[]){values, gradient}, values, num * *(int64_t *)user);
 }
 
-/* Rows per second. lent: their gradients are in memory that the server reads too. */
-static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool sparse, bool lent, int64_t times) {
-  server s = start_server(NULL, (mscrt_shard_options){.dtype = MSCRT_F32,
-                                                      .rows = rows,
-                                                      .columns = columns,
-                                                      .workers = 1,
-                                                      .staleness = MSCRT_NO_BOUND,
-                                                      .update = add_by_vectors});
+/* Rows per second. lent: their gradients are in memory that the server reads too; copied: the server has a copy. */
+static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool sparse, bool lent, bool copied,
+                        int64_t times) {
+  mscrt_shard_options o = {.dtype = MSCRT_F32,
+                           .rows = rows,
+                           .columns = columns,
+                           .workers = 1,
+                           .staleness = MSCRT_NO_BOUND,
+                           .update = add_by_vectors};
+  server copy = {0};
+  if (copied) copy = start_server(NULL, o);
+  server s = start_server(copied ? &copy : NULL, o);
   int fd = dial(s.address);
   bool taken;
   mscrt_lent memory;
@@ -453,6 +458,7 @@ static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool spar
         PATIENCE_MS, &end));
   double seconds = (double)(msc_clock_ns() - begin) * 1e-9;
   close(fd), end_server(&s), mscrt_lent_free(&memory), free(row);
+  if (copied) end_server(&copy);
   return (double)(pushed * times) / seconds;
 }
 
@@ -460,23 +466,86 @@ static void print_rates(void **state) {
   (void)state;
   enum { MIB = 1 << 20 };
   for (int i = 0; i < 5; i++) {
-    double stream = stream_rate(MIB, 1000), sent = push_rate(1, MIB / 4, 1, false, false, 1000) * MIB * 1e-9,
-           lent = push_rate(1, MIB / 4, 1, false, true, 1000) * MIB * 1e-9;
+    double stream = stream_rate(MIB, 1000), sent = push_rate(1, MIB / 4, 1, false, false, false, 1000) * MIB * 1e-9,
+           lent = push_rate(1, MIB / 4, 1, false, true, false, 1000) * MIB * 1e-9,
+           copied = push_rate(1, MIB / 4, 1, false, true, true, 1000) * MIB * 1e-9;
     print_message(
         "stream %.2f GB/s; pushes of 1 MiB through lent memory %.2f GB/s (%.0f %%), through the socket %.2f GB/s "
-        "(%.0f %%); rows of 64 floats %.0f k/s\n",
-        stream, lent, 100 * lent / stream, sent, 100 * sent / stream,
-        push_rate(100000, 64, 1000, true, true, 500) * 1e-3);
+        "(%.0f %%), to a server with a copy %.2f GB/s; rows of 64 floats %.0f k/s\n",
+        stream, lent, 100 * lent / stream, sent, 100 * sent / stream, copied,
+        push_rate(100000, 64, 1000, true, true, false, 500) * 1e-3);
   }
+}
+
+/* What a server sends to its copy; a descriptor that comes along is in *out_fd. */
+static mscrt_server_head hear_as_copy(int fd, int *out_fd) {
+  union {
+    char room[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+  } control;
+  mscrt_server_head head = {0};
+  struct iovec at = {&head, sizeof head};
+  struct msghdr m = {
+      .msg_iov = &at, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+  assert_int_equal(poll(&(struct pollfd){fd, POLLIN, 0}, 1, PATIENCE_MS), 1);
+  assert_int_equal(recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL), sizeof head);
+  struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+  if (c && c->cmsg_type == SCM_RIGHTS) memcpy(out_fd, CMSG_DATA(c), sizeof *out_fd);
+  return head;
+}
+
+static void say_taken(int fd) {
+  mscrt_server_head taken = {.magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ANSWER_TAKEN};
+  assert_int_equal(write(fd, &taken, sizeof taken), sizeof taken);
+}
+
+/* This process is the copy of a server: gradients come in memory that the server lends, not through the socket. */
+static void pushes_reach_a_copy_through_memory(void **state) {
+  (void)state;
+  enum { COLUMNS = 1000 };
+  float gradient[COLUMNS];
+  mscrt_address at;
+  server copy = {.stop = -1};
+  int listener = -1, lent = -1;
+  for (int i = 0; i < COLUMNS; i++) gradient[i] = (float)i;
+  snprintf(copy.address, sizeof copy.address, "@msc-copy-%d", getpid());
+  expect_ok(mscrt_unix_address(copy.address, &at));
+  expect_ok(mscrt_listen(&at, false, &listener));
+  server s = start_server(&copy, (mscrt_shard_options){.rows = 1, .columns = COLUMNS, .workers = 1, .sync = true});
+  assert_int_equal(poll(&(struct pollfd){listener, POLLIN, 0}, 1, PATIENCE_MS), 1);
+  int fd = accept(listener, NULL, NULL);
+  mscrt_server_head head = hear_as_copy(fd, &lent);
+  assert_int_equal(head.word, MSCRT_ASK_LEND);
+  assert_true(lent >= 0 && head.num >= (int64_t)sizeof gradient);
+  say_taken(fd);
+  pid_t worker = fork();
+  if (worker == 0) {
+    mscrt_push p = {.worker = 0, .num = 1, .gradient = gradient};
+    mscrt_push_end end = MSCRT_PUSH_EARLY;
+    mscrt_status *failure = mscrt_ask_push(dial(s.address), sizeof gradient, &p, PATIENCE_MS, &end);
+    _exit(failure || end != MSCRT_PUSH_TAKEN);
+  }
+  head = hear_as_copy(fd, &lent);
+  assert_int_equal(head.word, MSCRT_ASK_PUSH_LENT);
+  const void *memory = mmap(NULL, sizeof gradient, PROT_READ, MAP_SHARED, lent, 0);
+  assert_true(memory != MAP_FAILED);
+  assert_memory_equal(memory, gradient, sizeof gradient);
+  say_taken(fd);
+  int status;
+  waitpid(worker, &status, 0);
+  assert_int_equal(status, 0);
+  assert_int_equal(end_server(&s), 0);
+  close(fd), close(lent), close(listener);
 }
 
 int main(int argc, char **argv) {
   told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (told == MAP_FAILED) return 1;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_killed_server_loses_nothing), cmocka_unit_test(a_server_says_that_it_is_alone),
-      cmocka_unit_test(workers_leave_and_join),        cmocka_unit_test(lent_memory_carries_pushes_and_pulls),
-      cmocka_unit_test(workers_stop_together),         cmocka_unit_test(wrong_frames_end_their_connection),
+      cmocka_unit_test(pushes_reach_a_copy_through_memory),   cmocka_unit_test(a_killed_server_loses_nothing),
+      cmocka_unit_test(a_server_says_that_it_is_alone),       cmocka_unit_test(workers_leave_and_join),
+      cmocka_unit_test(lent_memory_carries_pushes_and_pulls), cmocka_unit_test(workers_stop_together),
+      cmocka_unit_test(wrong_frames_end_their_connection),
   };
   const struct CMUnitTest rates[] = {cmocka_unit_test(print_rates)};
   if (argc > 1 && !strcmp(argv[1], "rates")) return cmocka_run_group_tests(rates, NULL, NULL);
