@@ -97,14 +97,15 @@ static bool has_rows(const portioning *z, const msc_op *op, int i, size_t operan
   return (msc_is_cross_entropy(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
 }
 
-/* The value whose rows a portion slices for x or the labels: v, or what v is a reshape of, where that has rows enough. */
+/* The value whose rows a portion slices for x or the labels: v, or what v is a reshape of, where that has rows
+ * enough. */
 static msc_value *whole_rows(const portioning *z, msc_value *v) {
   bool reshapes = v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0;
   return reshapes ? v->def->in[0].value : v;
 }
 
-/* The op that makes what the portions of operand k of op i are computed from; NULL: none that has to be waited for, as of
- * an argument, of a constant, which is copied, and of another op of the portions. */
+/* The op that makes what the portions of operand k of op i are computed from; NULL: none that has to be waited for,
+ * as of an argument, of a constant, which is copied, and of another op of the portions. */
 static const msc_op *maker_of_operand(const portioning *z, int i, size_t k) {
   msc_value *v = z->op[i]->in[k].value;
   if (!v->def || index_of_op(z, v->def) >= 0 || msc_is_constant_op(v->def)) return NULL;
