@@ -93,6 +93,31 @@ for words in (dict(mode="sum"), dict(mode="mean", padding_idx=1), dict(mode="max
 call("embedding_bag, weights", lambda t, v: F.embedding_bag(bag, t, torch.tensor([0, 2, 4]), per_sample_weights=v,
                                                             include_last_offset=True, mode="sum"), x, x[0])
 
+# ---- linear algebra ----
+
+square, right = torch.randn(2, 5, 5), torch.randn(2, 5, 3)
+positive = square @ square.mT + 3 * torch.eye(5)
+lower = torch.linalg.cholesky(positive)
+triangle = torch.linalg.solve_triangular
+for upper in (False, True):
+    call(f"cholesky, {upper}", lambda a, u=upper: torch.linalg.cholesky(a + a.mT, upper=u), positive)
+    for left in (False, True):
+        for unit in (False, True):
+            call(f"solve_triangular, {upper} {left} {unit}", lambda a, b, u=upper, w=left, i=unit: triangle(
+                a, b, upper=u, left=w, unitriangular=i), lower.mT if upper else lower, right if left else right.mT)
+call("cholesky_solve", torch.cholesky_solve, right, lower)
+call("cholesky_inverse", torch.cholesky_inverse, lower)
+call("solve", torch.linalg.solve, square, right)
+call("solve of vectors", torch.linalg.solve, square, right[..., 0])
+call("solve from the right", lambda a, b: torch.linalg.solve(a, b, left=False), square, right.mT)
+call("inv", torch.linalg.inv, square)
+call("det", torch.linalg.det, square)
+call("det of turned", lambda a: torch.linalg.det(a.mT), square)
+call("slogdet", torch.linalg.slogdet, square)
+call("logdet", torch.logdet, positive)
+call("lu_factor", torch.linalg.lu_factor, square)
+call("lu", torch.linalg.lu, square)
+
 # ---- special functions ----
 
 many = torch.cat([torch.linspace(-6.3, 12, 40), torch.linspace(13, 30, 9)])
@@ -146,7 +171,17 @@ def check(name, function, tensors):
         torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-5, equal_nan=True, msg=lambda m: f"{name}: {i}: {m}")
 
 
+def check_refused():
+    """Of large matrices: PyTorch does it, after a warning that says why."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        a = torch.randn(65, 65)
+        torch.testing.assert_close(torch.compile(torch.linalg.inv, backend="msc")(a), torch.linalg.inv(a))
+    assert any("matrices of more than 64 rows, not 65" in str(w.message) for w in found), found
+
+
 for name in CALLS:
     if len(sys.argv) < 2 or sys.argv[1] in name:
         check(name, *CALLS[name])
+check_refused()
 print(f"{len(CALLS)} calls")

@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from msc.ops import Error
 from msc.pytorch.aten import DTYPES, RANDOM, ROWS, Call, Decompose, Refused, is_known
+from msc.pytorch import linear_algebra  # noqa: F401: registers decompositions
 from msc.pytorch.decompositions import DECOMPOSITIONS
 
 INLINE_BYTES = 1 << 20  # larger constants go to the file of the weights

@@ -9,12 +9,15 @@ DECOMPOSITIONS = {}  # ATen overload -> function that computes what it does with
 
 
 def decomposition(*names):
-    """Registers a function for overloads: "put"; a name without a dot is its overload "default"."""
+    """Registers a function for overloads: "put"; a name without a dot is its overload "default".  Those that this
+    PyTorch lacks are passed over."""
 
     def register(function):
         for name in names:
             packet, _, overload = name.partition(".")
-            DECOMPOSITIONS[getattr(getattr(torch.ops.aten, packet), overload or "default")] = function
+            target = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+            if target is not None:
+                DECOMPOSITIONS[target] = function
         return function
 
     return register
