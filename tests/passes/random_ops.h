@@ -19,21 +19,21 @@ typedef struct {
   msc_module *m;
   msc_func *f;
   msc_builder b;
-  msc_dtype dtype;             /* of all floats but those cast on purpose */
-  bool narrow;                 /* some value is bf16 or f16 */
-  bool trains;                 /* there is an optimizer */
-  bool clips;                  /* with clip_norm */
-  bool keep_batch;             /* data_parallel: dimension 0 is the batch in every value */
+  msc_dtype dtype; /* of all floats but those cast on purpose */
+  bool narrow;     /* some value is bf16 or f16 */
+  bool trains;     /* there is an optimizer */
+  bool clips;      /* with clip_norm */
+  bool keep_batch; /* data_parallel: dimension 0 is the batch in every value */
   int64_t batch;
   int num_pool, num_ops;
-  msc_value *pool[MAX_POOL];   /* floats, the latest last */
+  msc_value *pool[MAX_POOL]; /* floats, the latest last */
   int num_outputs;
-  msc_value *output[8];        /* integers and booleans that were made on the way */
+  msc_value *output[8]; /* integers and booleans that were made on the way */
   int num_renewed;
   struct {
     msc_value *parameter, *by;
-  } renewed[8];                /* parameters that a step gives other values, as running statistics */
-  int64_t max_int[MAX_ARGS];   /* by argument: integers are 0 .. max_int - 1 */
+  } renewed[8];              /* parameters that a step gives other values, as running statistics */
+  int64_t max_int[MAX_ARGS]; /* by argument: integers are 0 .. max_int - 1 */
   msc_mesh mesh;
   bool named_mesh;
   const char *mode;
@@ -165,9 +165,13 @@ static inline msc_value *make_function(random_graph *g, msc_value *x) {
 static inline msc_value *make_unary(random_graph *g, msc_value *x) {
   static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_sin, OP_cos};
   static const msc_op_kind more[] = {OP_asinh, OP_atanh, OP_softplus, OP_mish, OP_hard_swish, OP_hard_sigmoid};
+  static const msc_op_kind special[] = {OP_erfc, OP_erfcx, OP_i0, OP_i0e, OP_i1, OP_i1e};
+  static const msc_op_kind gammas[] = {OP_lgamma, OP_digamma};
   static const msc_op_kind steps[] = {OP_floor, OP_ceil, OP_round};
-  int pick = below(g, 17);
+  int pick = below(g, 19);
   switch (pick) {
+    case 18: return unary(g, gammas[below(g, 2)], positive(g, unary(g, OP_tanh, x)));
+    case 17: return unary(g, special[below(g, 6)], unary(g, OP_tanh, x));
     case 16: return unary(g, more[below(g, 6)], unary(g, OP_tanh, x));
     case 15: return binary(g, OP_add, x, unary(g, steps[below(g, 3)], unary(g, OP_tanh, x))); /* a slope is left */
     case 9: return unary(g, OP_exp, unary(g, OP_tanh, x));

@@ -294,8 +294,10 @@ for name, f in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul), ("di
     OPS[name] = binary(f)
 for name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round", "sigmoid",
              "relu", "abs", "sign", "atan", "asin", "acos", "sinh", "cosh", "expm1", "asinh", "atanh", "tan", "log1p",
-             "exp2", "log2", "log10", "trunc", "bitwise_not"):
+             "exp2", "log2", "log10", "trunc", "bitwise_not", "erfc", "lgamma", "digamma", "i0"):
     OPS[name] = unary(getattr(torch, name))
+for name in ("erfcx", "i0e", "i1", "i1e"):
+    OPS[name] = unary(getattr(torch.special, name))
 OPS["stop_gradient"] = unary(torch.detach)
 for name, f in (("silu", F.silu), ("softplus", F.softplus), ("mish", F.mish), ("hard_swish", F.hardswish),
                 ("hard_sigmoid", F.hardsigmoid)):
