@@ -541,14 +541,24 @@ def grouped(x, y, w, ends):
     return down, torch._grouped_mm(w.transpose(1, 2), y, offs=ends), torch._grouped_mm(w, w.transpose(1, 2))
 
 
-@use(lambda: grouped)
-def groups_of_rows(called, _):
-    x, y, w = torch.randn(12, 8), torch.randn(8, 12), torch.randn(4, 8, 16)
+def products_of_groups(called, ends):
+    x, y, w = torch.randn(ends[-1], 8), torch.randn(8, ends[-1]), torch.randn(len(ends), 8, 16)
     for t in (x, y, w):
         t.requires_grad_()
-    results = called(x, y, w, torch.tensor([3, 3, 12, 12], dtype=torch.int32))
+    results = called(x, y, w, torch.tensor(ends, dtype=torch.int32))
     sum(r.pow(2).sum() for r in results).backward()
     return [*results, x.grad, y.grad, w.grad]
+
+
+@use(lambda: grouped)
+def groups_of_rows(called, _):
+    return products_of_groups(called, [3, 3, 12, 12])
+
+
+@use(lambda: grouped)
+def groups_of_many_rows(called, _):
+    """Each group's rows in tiles: none, one, a whole tile, one more, very many."""
+    return products_of_groups(called, [0, 1, 17, 34, 35, 180, 180, 199, 215, 230, 244, 256])
 
 
 def types():
