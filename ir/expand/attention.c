@@ -1,4 +1,4 @@
-/* attention.c: expansions of attention, rotary positions and gated activations. */
+/* attention.c: op attention, dropped_attention, rotary or glu in; its expansion out. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 
 /* ---- gated activations ---- */
 
-static msc_value *activated(msc_builder *b, const char *how, msc_value *x) {
+/* x after the activation of this name. */
+static msc_value *activate(msc_builder *b, const char *how, msc_value *x) {
   if (!strcmp(how, "none")) return x;
   if (!strcmp(how, "gelu")) return with_word(b, OP_gelu, 1, &x, "form", "erf");
   if (!strcmp(how, "gelu_tanh")) return with_word(b, OP_gelu, 1, &x, "form", "tanh");
@@ -21,9 +22,8 @@ bool expand_glu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   int64_t n = in[0]->type->dim[last];
   msc_value *first = part_of(b, in[0], last, 0, n / 2), *second = part_of(b, in[0], last, n / 2, n);
   bool gate_first = msc_op_bool(op, "gate_first");
-  msc_value *gate = activated(b, msc_op_str(op, "activation"), gate_first ? first : second);
-  out_result[0] = times(b, gate, gate_first ? second : first);
-  return out_result[0] != NULL;
+  msc_value *gate = activate(b, msc_op_str(op, "activation"), gate_first ? first : second);
+  return give_result(times(b, gate, gate_first ? second : first), out_result);
 }
 
 /* ---- rotary positions ---- */
@@ -65,30 +65,30 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   turned_a = reshape(b, cast(b, turned_a, t->dtype), t->rank + 1, dim);
   turned_c = reshape(b, cast(b, turned_c, t->dtype), t->rank + 1, dim);
   x = join_along(b, split, 2, (msc_value *[]){turned_a, turned_c});
-  out_result[0] = reshape(b, x, t->rank, t->dim);
-  return out_result[0] != NULL;
+  return give_result(reshape(b, x, t->rank, t->dim), out_result);
 }
 
 /* ---- attention ---- */
 
-/* -infinity where a position may not be seen. */
-static msc_value *hidden(msc_builder *b, msc_value *seen, msc_value *scores) {
+/* The scores where `seen` is true, -infinity elsewhere. */
+static msc_value *hide(msc_builder *b, msc_value *seen, msc_value *scores) {
   return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL;
 }
 
 /* Hides from position i all positions after it. */
-static msc_value *causal(msc_builder *b, msc_value *scores, int64_t s, int64_t t) {
+static msc_value *hide_later(msc_builder *b, msc_value *scores, int64_t s, int64_t t) {
   msc_value *row = reshape(b, count_up(b, MSC_I32, s), 2, (int64_t[]){s, 1});
-  return hidden(b, compare(b, "ge", row, count_up(b, MSC_I32, t)), scores);
+  return hide(b, compare(b, "ge", row, count_up(b, MSC_I32, t)), scores);
 }
 
-static msc_value *masked(msc_builder *b, msc_value *mask, msc_value *scores) {
-  return mask->type->dtype == MSC_I1 || !scores ? hidden(b, mask, scores)
+/* Applies a mask to the scores: one of i1 says which positions are seen, another one is added. */
+static msc_value *apply_mask(msc_builder *b, msc_value *mask, msc_value *scores) {
+  return mask->type->dtype == MSC_I1 || !scores ? hide(b, mask, scores)
                                                 : plus(b, scores, cast(b, mask, scores->type->dtype));
 }
 
-/* softmax(scale q k^T + mask) [b,h,s,t]; of f16 and bf16 it is f32.  Heads that share keys and values stand one below
- * the other, as more positions of one head. */
+/* softmax(scale q k^T + mask) [b,h,s,t], in f32 for f16 and bf16.  The positions of heads that share keys and values
+ * are joined into one dimension, so that one product serves all of them. */
 static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *mask) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   int64_t groups = v[1], members = q[1] / groups, t = v[2];
@@ -99,12 +99,12 @@ static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value 
   if (scale == 0 && q[3]) scale = 1 / sqrt((double)q[3]);
   scores = reshape(b, scores, 4, (int64_t[]){q[0], q[1], q[2], t});
   if (scores) scores = times(b, scores, number(b, scores, scale));
-  if (mask) scores = masked(b, mask, scores);
-  if (msc_op_bool(op, "causal")) scores = causal(b, scores, q[2], t);
+  if (mask) scores = apply_mask(b, mask, scores);
+  if (msc_op_bool(op, "causal")) scores = hide_later(b, scores, q[2], t);
   return msc_compute(b, "softmax(a)", scores);
 }
 
-/* weights v */
+/* The product of weights and v. */
 static msc_value *weigh_values(msc_builder *b, msc_value *weights, msc_value *const *in) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});

@@ -1,4 +1,4 @@
-/* conv.c: the expansion of a convolution with a bias. */
+/* conv.c: a convolution with a bias in; its expansion out. */
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
@@ -11,6 +11,5 @@ bool expand_biased_conv2d(msc_builder *b, const msc_op *op, msc_value *const *in
     if (v) attr[num++] = msc_named(formula_ctx(b), names[i], *v);
   }
   msc_value *y = plus(b, with_attrs(b, OP_conv2d, 2, in, num, attr), in[2]);
-  out_result[0] = msc_op_bool(op, "relu") ? unary(b, OP_relu, y) : y;
-  return out_result[0] != NULL;
+  return give_result(msc_op_bool(op, "relu") ? unary(b, OP_relu, y) : y, out_result);
 }

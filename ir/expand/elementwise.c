@@ -1,4 +1,4 @@
-/* elementwise.c: expansions of elementwise composites: further activations, logic, remainder. */
+/* elementwise.c: an elementwise composite (activations, logic, quotients and remainders) in; its expansion out. */
 #include <math.h>
 
 #include "ir/formula.h"
@@ -15,20 +15,20 @@ bool expand_stop_gradient(msc_builder *b, const msc_op *op, msc_value *const *in
   return (void)b, (void)op, give_result(in[0], out_result);
 }
 
-/* ---- activations; slopes at the kinks are PyTorch's, whose kinks belong to the left side ---- */
+/* ---- activations; a kink has the slope of its left side, as in PyTorch ---- */
 
 bool expand_leaky_relu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   return give_result(positive_or(b, in[0], scale_by(b, in[0], msc_op_float(op, "slope"))), out_result);
 }
 
-/* alpha (exp(x) - 1) where x <= 0; expm1 sees no positive x, which would overflow in the branch not taken */
+/* alpha (exp(x) - 1) where x <= 0; a positive x, which would overflow in the branch not taken, is replaced by 0. */
 bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *zero = number(b, x, 0), *low = choose(b, is_positive(b, x), zero, x);
   return give_result(positive_or(b, x, scale_by(b, msc_compute(b, "expm1(a)", low), msc_op_float(op, "alpha"))),
                      out_result);
 }
 
-/* A slope for all channels, or one for each channel, which is dimension 1. */
+/* One slope for all channels, or one per channel; channels are dimension 1. */
 bool expand_prelu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   int rank = in[0]->type->rank;
@@ -38,7 +38,7 @@ bool expand_prelu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   return give_result(positive_or(b, in[0], times(b, in[0], slope)), out_result);
 }
 
-/* log(1 + exp(x)): nothing overflows, and what is far below zero keeps its accuracy. */
+/* log(1 + exp(x)), which overflows nowhere and is accurate far below zero. */
 static msc_value *soft_plus(msc_builder *b, msc_value *x) {
   return msc_compute(b, "max(a, 0) + log1p(exp(-abs(a)))", x);
 }
@@ -64,7 +64,7 @@ bool expand_mish(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   return (void)op, give_result(msc_compute(b, "a * tanh(b)", in[0], soft_plus(b, in[0])), out_result);
 }
 
-/* Inside the bounds, the bounds included, the slope is 1. */
+/* The slope is 1 inside the bounds and at them. */
 bool expand_clamp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *low = number(b, x, msc_op_float(op, "low")), *high = number(b, x, msc_op_float(op, "high"));
   msc_value *y = choose(b, compare(b, "lt", x, low), low, x);
@@ -79,7 +79,7 @@ bool expand_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
   return give_result(msc_compute(b, op->kind == OP_logical_and ? "min(a, b)" : "max(a, b)", in[0], in[1]), out_result);
 }
 
-/* x - x is 0, or NaN */
+/* x - x is NaN if x is not finite. */
 bool expand_is_finite(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_value *zero = number(b, in[0], 0);
@@ -89,9 +89,9 @@ bool expand_is_finite(msc_builder *b, const msc_op *op, msc_value *const *in, ms
 bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  return give_result(reduce_by(b, op->kind == OP_reduce_any ? MSC_MAX : MSC_MIN, in[0], num, dims,
-                            msc_op_bool(op, "keep_dims")),
-                     out_result);
+  return give_result(
+      reduce_by(b, op->kind == OP_reduce_any ? MSC_MAX : MSC_MIN, in[0], num, dims, msc_op_bool(op, "keep_dims")),
+      out_result);
 }
 
 bool expand_is_nan(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -106,7 +106,7 @@ bool expand_is_inf(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   return (void)op, give_result(is_infinite(b, in[0]), out_result);
 }
 
-/* ---- inverse hyperbolic functions; far out log(x) + log 2 does not overflow ---- */
+/* ---- inverse hyperbolic functions; log(x) + log 2 does not overflow for large x ---- */
 
 bool expand_asinh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
@@ -150,7 +150,8 @@ bool expand_atan2(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 
 /* ---- quotients and remainders ---- */
 
-/* Quotients of f32 are computed in f64, where the nearest number to one below a whole number is below it too. */
+/* The type for quotients: f64 for all floats, as an f32 quotient just below a whole number is not rounded up to it
+ * there. */
 static msc_dtype quotient_dtype(const msc_value *x) {
   msc_dtype dtype = x->type->dtype;
   return msc_is_float(dtype) ? MSC_F64 : dtype;
@@ -172,8 +173,8 @@ bool expand_floor_div(msc_builder *b, const msc_op *op, msc_value *const *in, ms
   return give_result(choose(b, more, msc_compute(b, "a - 1", q), q), out_result);
 }
 
-/* x - q y, of f64, of which q is the quotient without its fraction.  The product is computed exactly, as two numbers
- * (Dekker 1971): the quotient may have been rounded to the whole number above it. */
+/* x - q y in f64, where q is the quotient x / y without its fraction.  The product q y is computed exactly, as the sum
+ * of two numbers (Dekker 1971): the quotient may have been rounded to the whole number above it. */
 static msc_value *rest_of(msc_builder *b, msc_value *x, msc_value *q, msc_value *y) {
   msc_value *product = times(b, q, y), *upper_q = msc_compute(b, "a * 134217729 - (a * 134217729 - a)", q),
             *upper_y = msc_compute(b, "a * 134217729 - (a * 134217729 - a)", y);
@@ -197,7 +198,8 @@ bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   return give_result(cast(b, choose(b, is_infinite(b, y), far, rest), dtype), out_result);
 }
 
-/* a - floor(a / b) b: has b's sign.  Integers divide toward zero, so a remainder of the other sign is one b short. */
+/* a - floor(a / b) b, which has b's sign.  Integers divide toward zero, so b is added to a remainder of the other
+ * sign. */
 bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;

@@ -1,4 +1,5 @@
-/* expand.c: expands a composite op in place or as a function; expansions of softmax, losses and argmax. */
+/* expand.c: a composite op in; its expansion, as a function or in its place, out.  Also the expansions of softmax,
+ * losses and argmax. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -40,10 +41,11 @@ msc_func *msc_expansion_of(const msc_op *op) {
 
 /* Copies the marks of an op, which the user gave it, to a part of its expansion. */
 void msc_copy_marks(const msc_op *op, msc_op *part) {
-  static const char *const marks[] = {MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
-                                      MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit),
-                                      MSC_FACT(pipeline_stage), MSC_FACT(stage), MSC_FACT(compute_type),
-                                      MSC_FACT(comm_fusion), MSC_FACT(shard), MSC_FACT(priority)};
+  static const char *const marks[] = {
+      MSC_FACT(recompute),    MSC_FACT(mp_comm_recompute), MSC_FACT(parallel_optimizer_comm_recompute),
+      MSC_FACT(memory_limit), MSC_FACT(pipeline_stage),    MSC_FACT(stage),
+      MSC_FACT(compute_type), MSC_FACT(comm_fusion),       MSC_FACT(shard),
+      MSC_FACT(priority)};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
     if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
 }
@@ -64,22 +66,23 @@ void msc_expand_in_place(msc_op *op, msc_func *f) {
   msc_op_erase(op);
 }
 
-static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout *l) {
+/* Does the layout cut a letter of the tensor whose cut needs the expansion? */
+static bool cuts_expanding_letter(const msc_rule *rule, size_t tensor, const msc_layout *l) {
   for (int d = 0; l && d < rule->tensor[tensor].rank; d++)
     for (int i = 0; i < rule->tensor[tensor].dim[d].num && l->first[d + 1] > l->first[d]; i++)
       if (rule->letter[rule->tensor[tensor].dim[d].letter[i]].expands) return true;
   return false;
 }
 
-/* Is the loss one without a kernel (label smoothing, or a mean over kept rows), which is always expanded into simpler
- * ones? */
-static bool is_built_loss(const msc_op *op) {
+/* Has the loss no kernel, so that it is always expanded into simpler losses? (label smoothing, or a mean over the rows
+ * that are not ignored) */
+static bool is_composed_loss(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);
 }
 
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
   const msc_op_info *info = msc_info(op);
-  if (!info->expand || info->flags & MSC_COMPOSITE || is_built_loss(op)) return info->expand != NULL;
+  if (!info->expand || info->flags & MSC_COMPOSITE || is_composed_loss(op)) return info->expand != NULL;
   bool cut = false;
   for (size_t i = 0; i < op->num_in; i++) cut |= (in_layout ? in_layout[i] : op->in[i].value->type->layout) != NULL;
   if (!cut) return false;
@@ -88,7 +91,7 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
   cut = false;
   if (msc_rule_of(op, arena, &rule))
     for (size_t i = 0; i < op->num_in && !cut; i++)
-      cut = cuts_expanding(&rule, i, in_layout ? in_layout[i] : op->in[i].value->type->layout);
+      cut = cuts_expanding_letter(&rule, i, in_layout ? in_layout[i] : op->in[i].value->type->layout);
   msc_arena_free(arena);
   return cut;
 }
@@ -114,18 +117,18 @@ bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 
 /* ---- softmax cross entropy; logits [*,c], labels [*] or [*,c] ---- */
 
-/* Which rows have a loss, as truth values; NULL: all have. */
+/* The rows whose label is not ignored, as truth values; NULL: all rows. */
 static msc_value *kept_rows(msc_builder *b, const msc_op *op, msc_value *labels) {
   if (!msc_op_attr(op, "ignore_index")) return NULL;
   return compare(b, "ne", labels, number(b, labels, (double)msc_op_int(op, "ignore_index")));
 }
 
-/* x, and 0 in the rows without a loss. */
-static msc_value *where_kept(msc_builder *b, msc_value *keep, msc_value *x) {
+/* x with 0 in ignored rows; keep NULL: none is ignored. */
+static msc_value *zero_ignored(msc_builder *b, msc_value *keep, msc_value *x) {
   return keep && x ? choose(b, keep, x, number(b, x, 0)) : x;
 }
 
-/* Reduces the losses of rows as the op's reduction says. */
+/* The op's reduction of the losses of all rows. */
 static msc_value *reduce_kept_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
   if (!msc_counts_kept_rows(op) || !rows) return reduce_loss(b, msc_op_loss_reduction(op), rows);
   msc_value *num = sum_to_scalar(b, cast(b, keep, MSC_I32)), *sum = sum_to_scalar(b, rows);
@@ -134,26 +137,27 @@ static msc_value *reduce_kept_rows(msc_builder *b, const msc_op *op, msc_value *
 
 /* The labels, after a lookup into zeros that reports at run time a label that names no class. */
 static msc_value *check_labels(msc_builder *b, msc_value *labels, int64_t num_classes) {
-  msc_value *zeros =
-      broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
+  msc_value *zeros = broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
   return msc_compute(b, "a + gather(b, a)", labels, zeros);
 }
 
-/* [*,c]: does the row's label name this class? Rows without a loss name class 0. */
+/* For each row and class, [*,c]: is the class the row's label? Ignored rows have label 0. */
 static msc_value *compare_with_classes(msc_builder *b, msc_value *keep, msc_value *labels, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], n = logits->dim[logits->rank - 1];
   memcpy(dim, logits->dim, sizeof dim);
   dim[logits->rank - 1] = 1;
-  labels = check_labels(b, where_kept(b, keep, labels), n);
+  labels = check_labels(b, zero_ignored(b, keep, labels), n);
   if (!labels) return NULL;
   msc_value *classes = count_up(b, labels->type->dtype, n);
   return compare(b, "eq", reshape(b, labels, logits->rank, dim), classes);
 }
 
+/* x without its last dimension, which has size 1. */
 static msc_value *without_last(msc_builder *b, msc_value *x) {
   return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL;
 }
 
+/* x with a dimension of size 1 behind its last one. */
 static msc_value *with_last(msc_builder *b, msc_value *x) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < x->type->rank; d++) dim[d] = x->type->dim[d];
@@ -161,6 +165,7 @@ static msc_value *with_last(msc_builder *b, msc_value *x) {
   return reshape(b, x, x->type->rank + 1, dim);
 }
 
+/* The loss without label smoothing. */
 static msc_value *plain_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
                              msc_loss_reduction reduction) {
   msc_context *ctx = formula_ctx(b);
@@ -171,28 +176,29 @@ static msc_value *plain_loss(msc_builder *b, const msc_op *op, msc_value *logits
 }
 
 /* With label_smoothing s the loss of a row is 1 - s of the plain one and s of the mean of -log_softmax(logits). */
-static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
-                                msc_value *keep) {
+static msc_value *smooth_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels, msc_value *keep) {
   double s = msc_op_float(op, "label_smoothing");
   int64_t c = logits->type->rank - 1;
   msc_value *rows = scale_by(b, plain_loss(b, op, logits, labels, MSC_LOSS_NONE), 1 - s),
             *all = scale_by(b, mean_over(b, msc_compute(b, "log_softmax(a)", logits), 1, &c, false), s);
-  return reduce_kept_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
+  return reduce_kept_rows(b, op, keep, minus(b, rows, zero_ignored(b, keep, all)));
 }
 
-/* The mean over the rows with a loss: their sum, for which there are kernels, divided by their number. */
-static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
+/* A loss without a kernel: a smoothed one, or the mean over the rows that are not ignored, which is their sum, for
+ * which there are kernels, divided by their number. */
+static msc_value *compose_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
   msc_value *keep = kept_rows(b, op, labels);
   logits = cast(b, logits, widen_dtype(logits->type->dtype));
   if (logits && msc_is_float(labels->type->dtype)) labels = cast(b, labels, logits->type->dtype);
   if (!logits || msc_op_float(op, "label_smoothing") != 0)
-    return logits ? smoothed_loss(b, op, logits, labels, keep) : NULL;
+    return logits ? smooth_loss(b, op, logits, labels, keep) : NULL;
   return reduce_kept_rows(b, op, keep, plain_loss(b, op, logits, labels, MSC_LOSS_SUM));
 }
 
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t c = in[0]->type->rank - 1;
-  if (is_built_loss(op)) return give_result(cast(b, built_loss(b, op, in[0], in[1]), in[0]->type->dtype), out_result);
+  if (is_composed_loss(op))
+    return give_result(cast(b, compose_loss(b, op, in[0], in[1]), in[0]->type->dtype), out_result);
   msc_value *keep = kept_rows(b, op, in[1]),
             *shift = subtract_max(b, cast(b, in[0], widen_dtype(in[0]->type->dtype)), c), *loss;
   msc_value *log_sum = msc_compute(b, "log(a)", sum_along(b, msc_compute(b, "exp(a)", shift), c));
@@ -205,12 +211,13 @@ bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in
               *picked = choose(b, compare_with_classes(b, keep, in[1], in[0]->type), shift, zero);
     loss = minus(b, log_sum, sum_along(b, picked, c));
   }
-  loss = where_kept(b, keep, without_last(b, loss));
-  /* rounded before it is reduced: a sum over cut rows stays one that may be finished later, as the rule says */
+  loss = zero_ignored(b, keep, without_last(b, loss));
+  /* The loss is rounded before it is reduced, so that a sum over cut rows is the last op: by the rule it may stay
+   * partial. */
   return give_result(reduce_loss(b, msc_op_loss_reduction(op), cast(b, loss, in[0]->type->dtype)), out_result);
 }
 
-/* dloss, for each row: [] or [*,1] */
+/* The gradient of each row's loss, [] (equal for all) or [*,1]. */
 static msc_value *row_gradient(msc_builder *b, const msc_op *op, msc_value *dloss, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < logits->rank; d++) dim[d] = d < logits->rank - 1 ? logits->dim[d] : 1, rows *= dim[d];
@@ -234,23 +241,23 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
     label = cast(b, compare_with_classes(b, keep, in[1], in[0]->type), widen_dtype(dtype));
   }
   msc_value *of_row = row_gradient(b, op, dloss, in[0]->type), *slope = times(b, minus(b, p, label), of_row);
-  slope = where_kept(b, keep ? with_last(b, keep) : NULL, slope);
+  slope = zero_ignored(b, keep ? with_last(b, keep) : NULL, slope);
   return give_result(cast(b, slope, dtype), out_result);
 }
 
-/* -log_probabilities[label] */
+/* The loss of a row is -log_probabilities[label]. */
 bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = cast(b, in[0], widen_dtype(in[0]->type->dtype)), *keep = kept_rows(b, op, in[1]);
   msc_value *zero = number(b, x, 0),
             *picked = x ? choose(b, compare_with_classes(b, keep, in[1], in[0]->type), x, zero) : NULL;
   msc_value *loss = msc_compute(b, "-a", sum_along(b, picked, in[0]->type->rank - 1));
-  loss = where_kept(b, keep, without_last(b, loss));
+  loss = zero_ignored(b, keep, without_last(b, loss));
   return give_result(cast(b, reduce_kept_rows(b, op, keep, loss), in[0]->type->dtype), out_result);
 }
 
 /* ---- argmax, argmin ---- */
 
-/* The least position of the elements that equal the extremum, which is NaN if an element is. */
+/* The least position of an element that equals the extremum.  A NaN is the extremum if there is one. */
 bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *x = in[0]->type;
   int axis = axis_of(op, "axis", x->rank);
@@ -280,7 +287,8 @@ bool expand_squared_error(msc_builder *b, const msc_op *op, msc_value *const *in
   return give_loss(b, op, times(b, error, error), out_result);
 }
 
-/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z; what is large of both cancels first */
+/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z; the large terms of both are subtracted first.
+ */
 bool expand_sigmoid_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *loss = msc_compute(b, "(max(a, 0) - a * b) + log1p(exp(-abs(a)))", in[0], in[1]);
   return give_loss(b, op, loss, out_result);

@@ -1,4 +1,4 @@
-/* move.c: expansions of composites that move data. */
+/* move.c: a composite that moves data in; its expansion out. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -20,7 +20,7 @@ bool expand_stack(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   return give_result(join_along(b, axis, op->num_in, x), out_result);
 }
 
-/* Dimension by dimension: [.., n, ..] is repeated as [.., times, n, ..]. */
+/* Repeats one dimension after another: n is broadcast as [.., times, n, ..]. */
 bool expand_tile(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0];
   int64_t repeats[MSC_MAX_RANK], dim[MSC_MAX_RANK + 1];

@@ -1,9 +1,9 @@
-/* norm.c: expansions of norms.  Statistics of f16 and bf16 are computed in f32; a variance is that of what is left
- * after the mean is taken away, which loses no digits to a large mean. */
-
+/* norm.c: a norm in; its expansion out.  Statistics of f16 and bf16 are computed in f32.  The mean is subtracted before
+ * the variance is computed, which then loses no digits to a large mean. */
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
+/* Writes the dimensions from `axis` on; returns how many. */
 static int dims_from(int axis, int rank, int64_t *out_dims) {
   int num = 0;
   for (int d = axis; d < rank; d++) out_dims[num++] = d;
@@ -21,12 +21,14 @@ static msc_value *mean_square(msc_builder *b, msc_value *x, int num, const int64
 }
 
 /* x / sqrt(variance + eps) */
-static msc_value *normalized(msc_builder *b, msc_value *x, msc_value *variance, double eps) {
+static msc_value *normalize(msc_builder *b, msc_value *x, msc_value *variance, double eps) {
   return msc_compute(b, "a * rsqrt(b + c)", x, variance, number(b, variance, eps));
 }
 
-/* x gamma + beta, of which either may be absent; `at`: the dimensions at which they broadcast to x. */
-static msc_value *affine(msc_builder *b, msc_value *x, size_t num, msc_value *const *in, int rank, const int64_t *at) {
+/* x gamma + beta, where gamma is operand 1 and beta operand 2, if num operands include them; `at`: the shape in which
+ * they broadcast to x. */
+static msc_value *scale_and_shift(msc_builder *b, msc_value *x, size_t num, msc_value *const *in, int rank,
+                                  const int64_t *at) {
   if (num > 1 && x) x = times(b, x, reshape(b, cast(b, in[1], x->type->dtype), rank, at));
   if (num > 2 && x) x = plus(b, x, reshape(b, cast(b, in[2], x->type->dtype), rank, at));
   return x;
@@ -38,9 +40,9 @@ bool expand_layer_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   int axis = axis_of(op, "axis", t->rank), num = dims_from(axis, t->rank, dims);
   msc_value *x = cast(b, in[0], widen_dtype(t->dtype)), *mean;
   if (op->kind == OP_layer_norm) x = subtract_mean(b, x, num, dims, &mean);
-  x = normalized(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
-  out_result[0] = cast(b, affine(b, x, op->num_in, in, t->rank - axis, t->dim + axis), t->dtype);
-  return out_result[0] != NULL;
+  x = normalize(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
+  return give_result(cast(b, scale_and_shift(b, x, op->num_in, in, t->rank - axis, t->dim + axis), t->dtype),
+                     out_result);
 }
 
 bool expand_rms_norm(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -54,8 +56,7 @@ bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in,
   int rank = in[0]->type->rank, num = dims_from(axis_of(op, "axis", rank), rank, dims);
   msc_value *x = cast(b, in[0], widen_dtype(dtype)), *sum = sum_over(b, times(b, x, x), num, dims, true);
   sum = msc_compute(b, "max(a, b)", sum, number(b, sum, msc_op_float(op, "eps")));
-  out_result[0] = cast(b, msc_compute(b, "a * rsqrt(b)", x, sum), dtype);
-  return out_result[0] != NULL;
+  return give_result(cast(b, msc_compute(b, "a * rsqrt(b)", x, sum), dtype), out_result);
 }
 
 /* [n,c,..] as [n,g,c/g,..]: each group of channels of a sample has statistics of its own. */
@@ -72,13 +73,14 @@ bool expand_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   num = dims_from(2, rank, dims);
   msc_value *x = reshape(b, cast(b, in[0], widen_dtype(t->dtype)), rank, dim), *mean;
   x = subtract_mean(b, x, num, dims, &mean);
-  x = normalized(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
-  out_result[0] = cast(b, reshape(b, affine(b, x, op->num_in, in, rank - 1, at + 1), t->rank, t->dim), t->dtype);
-  return out_result[0] != NULL;
+  x = normalize(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
+  return give_result(
+      cast(b, reshape(b, scale_and_shift(b, x, op->num_in, in, rank - 1, at + 1), t->rank, t->dim), t->dtype),
+      out_result);
 }
 
 /* The running value: (1 - momentum) old + momentum new, of the type of old. */
-static msc_value *moving(msc_builder *b, const msc_op *op, msc_value *old, msc_value *new_value) {
+static msc_value *update_running(msc_builder *b, const msc_op *op, msc_value *old, msc_value *new_value) {
   double momentum = msc_op_float(op, "momentum");
   new_value = cast(b, reshape(b, new_value, 1, old->type->dim), old->type->dtype);
   msc_value *fresh = times(b, new_value, number(b, old, momentum));
@@ -100,16 +102,15 @@ bool expand_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   if (msc_op_bool(op, "training")) {
     x = subtract_mean(b, x, num, dims, &mean);
     variance = mean_square(b, x, num, dims);
-    out_result[1] = mean ? moving(b, op, in[3], mean) : NULL;
+    out_result[1] = mean ? update_running(b, op, in[3], mean) : NULL;
     msc_value *unbiased =
         variance ? times(b, variance, number(b, variance, count > 1 ? (double)count / (double)(count - 1) : 1)) : NULL;
-    out_result[2] = unbiased ? moving(b, op, in[4], unbiased) : NULL;
+    out_result[2] = unbiased ? update_running(b, op, in[4], unbiased) : NULL;
   } else {
     x = minus(b, x, reshape(b, cast(b, in[3], dtype), t->rank, at));
     variance = reshape(b, cast(b, in[4], dtype), t->rank, at);
     out_result[1] = in[3], out_result[2] = in[4];
   }
-  x = normalized(b, x, variance, msc_op_float(op, "eps"));
-  out_result[0] = cast(b, affine(b, x, 3, in, t->rank, at), t->dtype);
-  return out_result[0] != NULL;
+  x = normalize(b, x, variance, msc_op_float(op, "eps"));
+  return give_result(cast(b, scale_and_shift(b, x, 3, in, t->rank, at), t->dtype), out_result);
 }

@@ -1,5 +1,5 @@
-/* resize.c: resize -> two products with constant matrices: row o of a matrix says of which elements, and in which
- * parts, element o of the result is made.  So gradients and cut dimensions are those of products. */
+/* resize.c: op resize in; two products with constant matrices out.  Row o of a matrix has the weights of the elements
+ * from which element o of the result is computed.  So gradients and cuts are those of products. */
 #include <math.h>
 
 #include "ir/formula.h"

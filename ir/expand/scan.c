@@ -1,7 +1,7 @@
-/* scan.c: expansions of ops along a dimension that is cut: cumsum, cumprod, topk.
+/* scan.c: cumsum, cumprod or topk along a dimension that is cut in; its expansion out.
  *
- * The dimension becomes blocks, as many as any even cut of it needs: what each block comes to is worked out where it
- * lies, only that is gathered, and then joined. */
+ * The dimension becomes blocks, so many that any even cut of it has whole blocks: each rank computes the results of its
+ * own blocks, and only these are gathered and combined. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -10,12 +10,7 @@
 
 /* The number of blocks: a multiple of every number of parts that divides the dimension and the devices. */
 int64_t msc_num_blocks(const msc_op *op, int64_t n) {
-  int64_t a = n, b = msc_mesh_size(&op->block->func->module->mesh);
-  while (b) {
-    int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return a;
+  return msc_gcd(n, msc_mesh_size(&op->block->func->module->mesh));
 }
 
 /* [.., n, ..] as [.., blocks, n / blocks, ..] */
@@ -28,7 +23,7 @@ static msc_value *in_blocks(msc_builder *b, msc_value *x, int axis, int64_t bloc
   return reshape(b, x, t->rank + 1, dim);
 }
 
-/* 0, 1, 2 .. along dimension d of a tensor of this rank whose other dimensions are 1. */
+/* 0, 1, 2 .. along dimension d of a tensor of this rank whose other dimensions have size 1. */
 static msc_value *places(msc_builder *b, int64_t n, int rank, int d) {
   int64_t dim[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   dim[0] = n;
@@ -37,8 +32,9 @@ static msc_value *places(msc_builder *b, int64_t n, int rank, int d) {
 
 /* ---- cumsum, cumprod ---- */
 
-/* total [.., blocks, 1, ..] -> for each block the result over all blocks before it (behind it in reverse). */
-static msc_value *of_others(msc_builder *b, msc_reduction r, msc_value *total, int axis, bool reverse) {
+/* From the results of single blocks, total [.., blocks, 1, ..]: for each block the reduction of all blocks before it
+ * (behind it in reverse). */
+static msc_value *reduce_others(msc_builder *b, msc_reduction r, msc_value *total, int axis, bool reverse) {
   if (!total) return NULL;
   int rank = total->type->rank;
   int64_t blocks = total->type->dim[axis], dim[MSC_MAX_RANK];
@@ -61,10 +57,9 @@ bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc
   msc_reduction all = sum ? MSC_SUM : MSC_PROD;
   msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL,
             *total = x ? reduce_along(b, all, x, axis + 1) : NULL;
-  msc_value *others = of_others(b, all, total, axis, reverse),
+  msc_value *others = reduce_others(b, all, total, axis, reverse),
             *y = msc_compute(b, sum ? "a + b" : "a * b", within, others);
-  out_result[0] = y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL;
-  return out_result[0] != NULL;
+  return give_result(y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL, out_result);
 }
 
 /* ---- topk ---- */
@@ -72,15 +67,16 @@ bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc
 /* Values and places of the first k along an axis. */
 typedef struct {
   msc_value *value, *place;
-} ranked;
+} ordered_values;
 
-static ranked ranked_by(msc_builder *b, msc_op_kind kind, msc_value *x, size_t num_attrs, const msc_attr *attrs) {
+static ordered_values order_values(msc_builder *b, msc_op_kind kind, msc_value *x, size_t num_attrs,
+                                   const msc_attr *attrs) {
   msc_op *op = x ? msc_build_with(b, kind, 1, &x, 2, num_attrs, attrs) : NULL;
-  return op ? (ranked){&op->out[0], &op->out[1]} : (ranked){NULL, NULL};
+  return op ? (ordered_values){&op->out[0], &op->out[1]} : (ordered_values){NULL, NULL};
 }
 
 /* The largest elements of each block, in order, with their positions in the whole dimension: [.., candidates, ..] */
-static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axis, int64_t k) {
+static ordered_values candidates(msc_builder *b, const msc_op *op, msc_value *x, int axis, int64_t k) {
   const msc_type *t = x->type;
   int64_t blocks = msc_num_blocks(op, t->dim[axis]), each = t->dim[axis] / blocks, dim[MSC_MAX_RANK];
   msc_dtype dtype = op->out[1].type->dtype;
@@ -88,14 +84,14 @@ static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axi
   msc_attr attrs[] = {msc_named(ctx, "k", msc_int(k < each ? k : each)), msc_named(ctx, "axis", msc_int(axis + 1)),
                       msc_named(ctx, "largest", msc_bool(msc_op_bool(op, "largest"))),
                       msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(dtype)))};
-  ranked best = ranked_by(b, OP_topk, in_blocks(b, x, axis, blocks), 4, attrs);
+  ordered_values best = order_values(b, OP_topk, in_blocks(b, x, axis, blocks), 4, attrs);
   msc_value *block = cast(b, places(b, blocks, t->rank + 1, axis), dtype),
             *begin = times(b, block, number(b, block, (double)each));
   best.place = plus(b, best.place, begin);
   if (!best.place) return best;
   memcpy(dim, t->dim, sizeof dim);
   dim[axis] = blocks * (k < each ? k : each);
-  return (ranked){reshape(b, best.value, t->rank, dim), reshape(b, best.place, t->rank, dim)};
+  return (ordered_values){reshape(b, best.value, t->rank, dim), reshape(b, best.place, t->rank, dim)};
 }
 
 /* Selects from the candidates. Equal elements keep the order of their positions, since candidates are in order, block
@@ -103,12 +99,12 @@ static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axi
 bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int axis = axis_of(op, "axis", in[0]->type->rank);
   int64_t k = msc_op_int(op, "k");
-  ranked all = candidates(b, op, in[0], axis, k);
+  ordered_values all = candidates(b, op, in[0], axis, k);
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis)),
                       msc_named(ctx, "descending", msc_bool(msc_op_bool(op, "largest"))),
                       msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(op->out[1].type->dtype)))};
-  ranked sorted = ranked_by(b, OP_sort, all.value, 3, attrs);
+  ordered_values sorted = order_values(b, OP_sort, all.value, 3, attrs);
   msc_value *taken = part_of(b, sorted.place, axis, 0, k);
   out_result[0] = part_of(b, sorted.value, axis, 0, k);
   out_result[1] = take_along(b, all.place, taken, axis);

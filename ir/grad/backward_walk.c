@@ -1,5 +1,5 @@
-/* backward_walk.c: ops and the gradients of some of their results in; ops that compute the gradients of what those
- * depend on, out. */
+/* backward_walk.c: ops and the gradients of some of their results in; ops that compute the gradients of the values from
+ * which those are computed out. */
 #include "ir/grad/backward_walk.h"
 
 #include "ir/formula.h"
@@ -28,8 +28,8 @@ static void make_gradient_room(msc_reverse *r, size_t n) {
   r->wanted = msc_new_array(r->arena, bool, r->wide);
 }
 
-/* Collects the gradients of the op's results; false: it has none. */
-static bool prepare(msc_reverse *r, const msc_op *op) {
+/* Sets the fields dresult, doperand and wanted for op; false when no gradient reaches it or none is wanted of it. */
+static bool collect_gradients(msc_reverse *r, const msc_op *op) {
   bool arrives = false, leaves = false;
   make_gradient_room(r, op->num_in > op->num_out ? op->num_in : op->num_out);
   for (size_t i = 0; i < op->num_out; i++) {
@@ -44,13 +44,15 @@ static bool prepare(msc_reverse *r, const msc_op *op) {
   return arrives && leaves;
 }
 
-/* The sum of what users of v send back belongs to the op that made v: it has v's dimensions, not those of a user. */
+/* The sum of the gradients `old` (NULL: none) and `more` of v.  Its forward op is the one that computes v: it has v's
+ * dimensions, not those of a user of v. */
 static msc_value *sum_of(const msc_builder *b, const msc_value *v, msc_value *old, msc_value *more) {
   msc_builder own = *b;
   if (own.forward && v->def) own.forward = v->def;
   return old ? plus(&own, old, more) : more;
 }
 
+/* Builds the gradient ops of op and adds the gradients of its operands to r->grad. */
 static bool differentiate(msc_reverse *r, msc_op *op) {
   msc_block *block = r->f->body;
   msc_op *before = r->before ? r->before->prev : block->last;
@@ -77,7 +79,7 @@ static bool differentiate(msc_reverse *r, msc_op *op) {
 
 bool msc_reverse_walk(msc_reverse *r, msc_op *last) {
   for (msc_op *op = last; op; op = op->prev) {
-    if (!prepare(r, op)) continue;
+    if (!collect_gradients(r, op)) continue;
     const msc_op_info *info = msc_info(op);
     if (!info->grad && !info->expand)
       return r->refuse ? r->refuse(r->user, op) : msc_op_error(op, MSC_E_GRADIENT, "%s: has no gradient", info->name);

@@ -16,7 +16,7 @@ static msc_value *in_group(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, 
   return with_attrs(&g->b, kind, 1, &x, n, attrs);
 }
 
-static bool give_whole(msc_grad_ctx *g, msc_value *dx) {
+static bool set_gradient(msc_grad_ctx *g, msc_value *dx) {
   g->doperand[0] = dx;
   return dx != NULL;
 }
@@ -28,7 +28,7 @@ static bool is_alone(const msc_op *op) {
                       msc_kind_name(op->kind));
 }
 
-static msc_value *summed_in_group(msc_grad_ctx *g, const msc_op *op, msc_value *x) {
+static msc_value *sum_in_group(msc_grad_ctx *g, const msc_op *op, msc_value *x) {
   return in_group(g, op, OP_all_reduce, x, 0, NULL);
 }
 
@@ -39,7 +39,7 @@ static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *tot
   msc_builder *b = &g->b;
   msc_value *x = op->in[0].value, *hit = compare(b, "eq", x, number(b, x, 0)), *as_x = cast(b, hit, x->type->dtype),
             *zero = number(b, x, 0), *one = number(b, x, 1), *filled = choose(b, hit, one, x),
-            *zeros = summed_in_group(g, op, as_x);
+            *zeros = sum_in_group(g, op, as_x);
   msc_attr prod = msc_named(formula_ctx(b), "reduction", msc_str(formula_ctx(b), msc_reduction_name(MSC_PROD)));
   msc_value *rest = times(b, total, in_group(g, op, OP_all_reduce, filled, 1, &prod)),
             *none = compare(b, "eq", zeros, zero), *single = compare(b, "eq", zeros, one),
@@ -47,17 +47,17 @@ static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *tot
   return choose(b, hit, choose(b, single, rest, zero), usual);
 }
 
-/* sum: dx = sum of dy over the group.  max, min: those that equal the extremum share that.  prod: times the others. */
+/* sum: dx is the sum of dy over the group.  max, min: the ranks whose x is the extremum share that sum.  prod: the sum
+ * times the product of the other ranks' x. */
 bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
   msc_reduction reduction = msc_op_reduction(op);
-  msc_value *x = op->in[0].value, *total = summed_in_group(g, op, g->dresult[0]);
-  if (reduction == MSC_SUM) return give_whole(g, total);
-  if (reduction == MSC_PROD) return give_whole(g, times_others(g, op, total));
-  msc_value *hit = compare(&g->b, "eq", x, &op->out[0]),
-            *ties = summed_in_group(g, op, cast(&g->b, hit, x->type->dtype)),
+  msc_value *x = op->in[0].value, *total = sum_in_group(g, op, g->dresult[0]);
+  if (reduction == MSC_SUM) return set_gradient(g, total);
+  if (reduction == MSC_PROD) return set_gradient(g, times_others(g, op, total));
+  msc_value *hit = compare(&g->b, "eq", x, &op->out[0]), *ties = sum_in_group(g, op, cast(&g->b, hit, x->type->dtype)),
             *zero = number(&g->b, x, 0), *share = over(&g->b, total, ties);
-  return give_whole(g, choose(&g->b, hit, share, zero));
+  return set_gradient(g, choose(&g->b, hit, share, zero));
 }
 
 /* Takes the gradient, which is cut like the result, back to the operand's layout, by the inverse verb. */
@@ -74,7 +74,7 @@ bool grad_relayout(msc_grad_ctx *g, msc_op *op) {
   size_t num = 0;
   for (int i = 0; i < 2; i++)
     if (from[i] && to[i]) attrs[num++] = msc_named(formula_ctx(&g->b), to[i], msc_int(msc_op_int(op, from[i])));
-  return give_whole(g, in_group(g, op, msc_verb_kind(row->inverse), g->dresult[0], num, attrs));
+  return set_gradient(g, in_group(g, op, msc_verb_kind(row->inverse), g->dresult[0], num, attrs));
 }
 
 /* Reverses every pair; a rank that sent nothing receives zeros. */
@@ -90,7 +90,7 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
     pair[i + 1] = from;
   }
   msc_attr attr = msc_named(ctx, "pairs", msc_ints(ctx, (size_t)num, pair));
-  return give_whole(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
+  return set_gradient(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
 }
 
 /* Sums all ranks' gradients to the root. The operands of other ranks were not used: a permute of the root to itself
@@ -98,7 +98,7 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
 bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
   int64_t root = msc_op_int(op, "root");
   msc_attr attr = msc_named(formula_ctx(&g->b), "pairs", msc_ints(formula_ctx(&g->b), 2, (int64_t[]){root, root}));
-  return give_whole(g, in_group(g, op, OP_permute, summed_in_group(g, op, g->dresult[0]), 1, &attr));
+  return set_gradient(g, in_group(g, op, OP_permute, sum_in_group(g, op, g->dresult[0]), 1, &attr));
 }
 
 /* y = recv(send(x)): the receiver sends dy back. */
@@ -107,7 +107,7 @@ static bool grad_transfer(msc_grad_ctx *g, msc_op *op, msc_op_kind kind) {
   msc_attr attrs[] = {msc_named(ctx, "from", msc_int(msc_op_int(op, "to"))),
                       msc_named(ctx, "to", msc_int(msc_op_int(op, "from"))),
                       msc_named(ctx, "channel", msc_int(msc_op_int(op, "channel")))};
-  return give_whole(g, in_group(g, op, kind, g->dresult[0], 3, attrs));
+  return set_gradient(g, in_group(g, op, kind, g->dresult[0], 3, attrs));
 }
 
 bool grad_send(msc_grad_ctx *g, msc_op *op) { return grad_transfer(g, op, OP_recv); }

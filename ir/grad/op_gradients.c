@@ -1,5 +1,5 @@
 /* op_gradients.c: an op and the gradients of its results in; ops that compute the gradients of its operands out.  The
- * functions named in op.def.  Conventions at the kinks are PyTorch's: relu'(0) = abs'(0) = 0, ties of max share. */
+ * functions are named in op.def.  Slopes at kinks are PyTorch's: relu'(0) = abs'(0) = 0; equal maxima share. */
 #include "ir/grad/op_gradients.h"
 
 #include <string.h>
@@ -7,20 +7,18 @@
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
-/* ---- building; NULL operands pass through, so only the last value needs a look ---- */
+/* ---- building; a NULL operand gives NULL, so only the last value is checked ---- */
 
 static bool same_dims(const msc_type *t, int rank, const int64_t *dim) {
   return t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
 }
 
-static msc_value *stretched(msc_grad_ctx *g, msc_value *x, const msc_type *like) {
+static msc_value *stretch_to(msc_grad_ctx *g, msc_value *x, const msc_type *like) {
   return !x || same_dims(x->type, like->rank, like->dim) ? x : broadcast(&g->b, x, like->rank, like->dim);
 }
 
-static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) { return stretched(g, number(&g->b, x, 0), x->type); }
-
-static msc_value *sum(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
-  return sum_over(b, x, num, dims, keep);
+static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) {
+  return stretch_to(g, number(&g->b, x, 0), x->type);
 }
 
 /* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
@@ -30,12 +28,12 @@ static msc_value *unbroadcast(msc_builder *b, msc_value *v, const msc_type *like
   int num = 0, extra = v->type->rank - like->rank;
   for (int d = 0; d < v->type->rank; d++)
     if (v->type->dim[d] != 1 && (d < extra || v->type->dim[d] != like->dim[d - extra])) dims[num++] = d;
-  return reshape(b, num ? sum(b, v, num, dims, extra == 0) : v, like->rank, like->dim);
+  return reshape(b, num ? sum_over(b, v, num, dims, extra == 0) : v, like->rank, like->dim);
 }
 
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
 
-/* Gradient of result 0: the function is called only when there is one. */
+/* The gradient of result 0; gradient functions of ops with one result are called only when there is one. */
 static msc_value *dy_of(const msc_grad_ctx *g) { return g->dresult[0]; }
 
 /* Sets the gradient of operand i to dx, summed to the shape that i was broadcast from. */
@@ -44,7 +42,7 @@ static bool give_gradient(msc_grad_ctx *g, const msc_op *op, size_t i, msc_value
   return g->doperand[i] != NULL;
 }
 
-/* ---- nothing flows ---- */
+/* ---- no gradient passes ---- */
 
 bool grad_none(msc_grad_ctx *g, msc_op *op) { return (void)g, (void)op, true; }
 bool grad_zero(msc_grad_ctx *g, msc_op *op) { return (void)g, (void)op, true; }
@@ -75,7 +73,7 @@ bool grad_div(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(g, op, 1, msc_compute(&g->b, "-(a * b / c)", dy_of(g), &op->out[0], in(op, 1)));
 }
 
-/* Gives the gradient to the larger operand; equal ones get half each. */
+/* The operand that wins the comparison gets the gradient; equal operands get half each. */
 static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
   msc_value *half = scale_by(&g->b, dy_of(g), 0.5);
   msc_value *equal = compare(&g->b, "eq", in(op, 0), in(op, 1));
@@ -205,7 +203,7 @@ bool grad_logaddexp(msc_grad_ctx *g, msc_op *op) {
 
 bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * (1 - c))"); }
 
-/* Selects by the sign of y, which is kept in any case: relu(x) > 0 exactly where x > 0. */
+/* Selects by the sign of y, as relu(x) > 0 exactly where x > 0: so x need not be kept. */
 bool grad_relu(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0], *zero = number(&g->b, y, 0);
   return give_gradient(g, op, 0, choose(&g->b, compare(&g->b, "gt", y, zero), dy_of(g), zero));
@@ -334,8 +332,7 @@ static msc_attr axis_attr(const msc_grad_ctx *g, const msc_op *op) {
 /* Adds dy to the elements that the indices took from x. */
 static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
   const msc_type *x = in(op, 0)->type;
-  int64_t axis = msc_op_int(op, "axis");
-  msc_attr attrs[] = {msc_named(formula_ctx(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])),
+  msc_attr attrs[] = {msc_named(formula_ctx(&g->b), "rows", msc_int(x->dim[axis_of(op, "axis", x->rank)])),
                       axis_attr(g, op)};
   return give_gradient(g, op, 0, with_attrs(&g->b, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
 }
@@ -358,8 +355,8 @@ bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(g, op, 1, msc_compute(&g->b, "gather_nd(a, b)", dy_of(g), in(op, 0)));
 }
 
-/* Which updates were the last ones of their rows, shaped to be broadcast: each writes its position to its row, and
- * reads it again. */
+/* For each update: is it the last one of its row?  Each update writes its position to its row and reads it again.  The
+ * result has the shape in which it broadcasts to updates. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
   int64_t axis = msc_op_int(op, "axis"), num = msc_type_elems(indices), dim[MSC_MAX_RANK];
@@ -375,11 +372,11 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   return reshape(&g->b, mine, rank, dim);
 }
 
-/* Gives replaced elements no gradient, and of several updates of a row only the last one. */
+/* Replaced elements have no gradient; of several updates of a row only the last one has. */
 bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
   msc_value *dy = dy_of(g), *zero = number(&g->b, dy, 0);
   if (g->wanted[0]) {
-    msc_value *zeros = stretched(g, zero, in(op, 2)->type);
+    msc_value *zeros = stretch_to(g, zero, in(op, 2)->type);
     MSC_TRY(zeros && give_gradient(g, op, 0, replace_rows(&g->b, dy, in(op, 1), zeros, msc_op_int(op, "axis"))));
   }
   if (!g->wanted[2]) return true;
@@ -392,8 +389,8 @@ bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
 /* sort and topk: the values were taken from x by the indices. */
 bool grad_sort(msc_grad_ctx *g, msc_op *op) { return !g->dresult[0] || give_back(g, op, &op->out[1]); }
 
-static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num, msc_value *const *operands,
-                            bool reverse) {
+static msc_value *cumulate(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num, msc_value *const *operands,
+                           bool reverse) {
   msc_context *ctx = formula_ctx(&g->b);
   msc_attr attrs[] = {axis_attr(g, op), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
                       msc_named(ctx, "reverse", msc_bool(reverse))};
@@ -402,12 +399,12 @@ static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind,
 
 bool grad_cumsum(msc_grad_ctx *g, msc_op *op) {
   msc_value *dy = dy_of(g);
-  return give_gradient(g, op, 0, cumulated(g, op, OP_cumsum, 1, &dy, !msc_op_bool(op, "reverse")));
+  return give_gradient(g, op, 0, cumulate(g, op, OP_cumsum, 1, &dy, !msc_op_bool(op, "reverse")));
 }
 
 bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(
-      g, op, 0, cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
+      g, op, 0, cumulate(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
 }
 
 /* dx(i) = exp(x(i)) times the sum of dy(j) exp(-y(j)) over j from i on: sums of its positive and negative terms as
@@ -436,7 +433,7 @@ bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
                        with_attrs(&g->b, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
 }
 
-/* Gives as the gradient the op itself, applied to dy with attributes that undo the forward. */
+/* Sets the gradient to an op of the same kind on dy whose attributes undo the forward op. */
 static bool give_same_op(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value v, const char *other) {
   msc_attr attrs[2] = {msc_named(formula_ctx(&g->b), name, v)};
   size_t num = 1;
@@ -447,8 +444,8 @@ static bool give_same_op(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr
 
 bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return give_same_op(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
 bool grad_roll(msc_grad_ctx *g, msc_op *op) {
-  int64_t n = in(op, 0)->type->dim[msc_op_int(op, "dim") < 0 ? msc_op_int(op, "dim") + in(op, 0)->type->rank
-                                                             : msc_op_int(op, "dim")];
+  const msc_type *x = in(op, 0)->type;
+  int64_t n = x->dim[axis_of(op, "dim", x->rank)];
   return give_same_op(g, op, "shift", msc_int(n ? -(msc_op_int(op, "shift") % n) : 0), "dim");
 }
 
@@ -464,12 +461,13 @@ static msc_value *gradient_product(msc_grad_ctx *g, msc_op_kind kind, msc_value 
   return with_attrs(&g->b, kind, 2, (msc_value *[]){a, b}, num, attrs);
 }
 
-/* Y = A B: dA = dY B^T, dB = A^T dY; of a transposed operand the transpose of that, with factors exchanged. */
+/* Y = A B: dA = dY B^T, dB = A^T dY; the gradient of a transposed operand is the transpose of that, which exchanges the
+ * factors. */
 bool grad_matmul(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *dy = dy_of(g);
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   msc_op_kind kind = (msc_op_kind)op->kind;
-  /* over all dimensions that only `a` has, in one product */
+  /* db is a sum over all dimensions that only `a` has: one op matmul_weight_grad. */
   bool sums = a->type->rank > 2 && b->type->rank == 2 && !ta;
   if (g->wanted[0])
     MSC_TRY(give_gradient(
@@ -492,7 +490,7 @@ bool grad_weight_grad(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- reductions ---- */
 
-/* Reduced dimensions of op as a mask, and the number of elements that became one. */
+/* The dimensions that op reduces, as a mask; out_count: the number of elements reduced to one. */
 static unsigned reduced_dims(const msc_op *op, int64_t *out_count) {
   const msc_type *x = in(op, 0)->type;
   int64_t dims[MSC_MAX_RANK] = {0};
@@ -506,38 +504,38 @@ static unsigned reduced_dims(const msc_op *op, int64_t *out_count) {
   return mask;
 }
 
-/* v, shaped like the result of reduction op, stretched to the shape of its operand. */
-static msc_value *unreduced(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
+/* v, which is shaped like the result of a reduction, stretched to the shape of its operand. */
+static msc_value *stretch_reduced(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
   const msc_type *x = in(op, 0)->type;
   int64_t count, dim[MSC_MAX_RANK];
   unsigned gone = reduced_dims(op, &count);
   for (int d = 0; d < x->rank; d++) dim[d] = gone >> d & 1 ? 1 : x->dim[d];
   bool leading = !(gone & (gone + 1)); /* dimensions 0, 1, ..: broadcasting restores them by itself */
   if (!leading) v = reshape(&g->b, v, x->rank, dim);
-  return stretched(g, v, x);
+  return stretch_to(g, v, x);
 }
 
-bool grad_reduce_sum(msc_grad_ctx *g, msc_op *op) { return give_gradient(g, op, 0, unreduced(g, op, dy_of(g))); }
+bool grad_reduce_sum(msc_grad_ctx *g, msc_op *op) { return give_gradient(g, op, 0, stretch_reduced(g, op, dy_of(g))); }
 
 bool grad_reduce_mean(msc_grad_ctx *g, msc_op *op) {
   int64_t count;
   reduced_dims(op, &count);
   msc_value *part = over(&g->b, dy_of(g), number(&g->b, dy_of(g), (double)count));
-  return give_gradient(g, op, 0, unreduced(g, op, part));
+  return give_gradient(g, op, 0, stretch_reduced(g, op, part));
 }
 
 /* The elements that equal the extremum share its gradient. */
 bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *dy = dy_of(g);
-  msc_value *hit = cast(&g->b, compare(&g->b, "eq", x, unreduced(g, op, &op->out[0])), x->type->dtype);
+  msc_value *hit = cast(&g->b, compare(&g->b, "eq", x, stretch_reduced(g, op, &op->out[0])), x->type->dtype);
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  msc_value *ties = sum(&g->b, hit, num, dims, msc_op_bool(op, "keep_dims"));
-  return give_gradient(g, op, 0, times(&g->b, hit, unreduced(g, op, over(&g->b, dy, ties))));
+  msc_value *ties = sum_over(&g->b, hit, num, dims, msc_op_bool(op, "keep_dims"));
+  return give_gradient(g, op, 0, times(&g->b, hit, stretch_reduced(g, op, over(&g->b, dy, ties))));
 }
 
-/* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element
- * alone. */
+/* dy times the product of the other elements.  Without zeros that is y / x; with one zero, the product of the rest for
+ * the zero, and 0 for the others. */
 bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *zero = number(&g->b, x, 0), *one = number(&g->b, x, 1),
             *hit = compare(&g->b, "eq", x, zero);
@@ -545,20 +543,19 @@ bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   bool keep = msc_op_bool(op, "keep_dims");
   msc_value *filled = choose(&g->b, hit, one, x),
-            *num_zeros = sum(&g->b, choose(&g->b, hit, one, zero), num, dims, keep);
+            *num_zeros = sum_over(&g->b, choose(&g->b, hit, one, zero), num, dims, keep);
   msc_value *rest = times(&g->b, dy_of(g), reduce_by(&g->b, MSC_PROD, filled, num, dims, keep));
   msc_value *without = choose(&g->b, compare(&g->b, "eq", num_zeros, zero), rest, zero),
             *with_one = choose(&g->b, compare(&g->b, "eq", num_zeros, one), rest, zero);
-  msc_value *usual = over(&g->b, unreduced(g, op, without), filled);
-  return give_gradient(g, op, 0, choose(&g->b, hit, unreduced(g, op, with_one), usual));
+  msc_value *usual = over(&g->b, stretch_reduced(g, op, without), filled);
+  return give_gradient(g, op, 0, choose(&g->b, hit, stretch_reduced(g, op, with_one), usual));
 }
 
 /* ---- rows ---- */
 
 static msc_value *row_sum(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
-  int64_t axis = msc_op_int(op, "axis");
-  if (axis < 0) axis += in(op, 0)->type->rank;
-  return sum(&g->b, v, 1, &axis, true);
+  int64_t axis = axis_of(op, "axis", in(op, 0)->type->rank);
+  return sum_over(&g->b, v, 1, &axis, true);
 }
 
 /* y (dy - sum(dy y)) */

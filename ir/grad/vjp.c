@@ -1,9 +1,9 @@
-/* vjp.c: op vjp, the gradient of any composite: its shape, rule and expansion follow from those of the composite that
- * its attribute `op` names.
+/* vjp.c: op vjp, the gradient of any composite, in; its shape, rule and expansion, which follow from those of the
+ * composite that its attribute `op` names, out.
  *
  *   dx, dw = vjp(x, w, dy) {op = "rms_norm", of = [0], wrt = [0, 1], eps = ...}       y = rms_norm(x, w) {eps = ...}
  *
- * It holds no result of the forward op: its expansion computes again what it needs. */
+ * It has no result of the forward op as an operand: its expansion computes the forward op again. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -14,7 +14,7 @@
 
 /* ---- the forward op ---- */
 
-/* The composite as an op of its own, in no block's list and no value's uses. */
+/* The composite op that the vjp is the gradient of, in no block's list and no value's uses; NULL after a report. */
 static msc_op *forward_of(const msc_op *op, msc_arena *arena) {
   msc_op_kind kind;
   const char *name = msc_op_str(op, "op");
@@ -36,8 +36,8 @@ static msc_op *forward_of(const msc_op *op, msc_arena *arena) {
   return msc_infer(f) ? f : NULL;
 }
 
-/* List `name` of numbers below `limit`, ascending; their count or -1 after a report. */
-static int numbers(const msc_op *op, const char *name, int limit, int64_t *out_v) {
+/* Reads attribute `name`, ascending numbers below `limit`; returns how many, -1 after a report. */
+static int read_numbers(const msc_op *op, const char *name, int limit, int64_t *out_v) {
   int num = msc_op_ints(op, name, out_v, limit);
   for (int i = 0; i < num; i++)
     if (i >= limit || out_v[i] < 0 || out_v[i] >= limit || (i && out_v[i] <= out_v[i - 1])) {
@@ -51,20 +51,20 @@ typedef struct {
   msc_op *forward;
   int num_of, num_wrt;
   int64_t *of, *wrt;
-} parts;
+} vjp_parts;
 
-static bool read_parts(const msc_op *op, msc_arena *arena, parts *out) {
+static bool read_parts(const msc_op *op, msc_arena *arena, vjp_parts *out) {
   MSC_TRY((out->forward = forward_of(op, arena)));
   out->of = msc_new_array(arena, int64_t, out->forward->num_out + 1);
   out->wrt = msc_new_array(arena, int64_t, out->forward->num_in + 1);
-  out->num_of = numbers(op, "of", out->forward->num_out, out->of);
-  out->num_wrt = numbers(op, "wrt", out->forward->num_in, out->wrt);
+  out->num_of = read_numbers(op, "of", out->forward->num_out, out->of);
+  out->num_wrt = read_numbers(op, "wrt", out->forward->num_in, out->wrt);
   return out->num_of >= 0 && out->num_wrt >= 0;
 }
 
 /* ---- shape ---- */
 
-static bool check_operands(msc_op *op, const parts *p) {
+static bool check_operands(msc_op *op, const vjp_parts *p) {
   for (int i = 0; i < p->num_of; i++) {
     const msc_type *have = shape_in(op, (size_t)(p->forward->num_in + i)), *want = p->forward->out[p->of[i]].type;
     bool same = have->dtype == want->dtype && have->rank == want->rank &&
@@ -86,7 +86,7 @@ static bool check_operands(msc_op *op, const parts *p) {
 
 bool shape_vjp(msc_op *op) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
-  parts p;
+  vjp_parts p;
   bool ok = read_parts(op, arena, &p) && check_operands(op, &p);
   msc_arena_free(arena);
   return ok;
@@ -98,7 +98,7 @@ static void set_tensor(msc_rule *rule, size_t tensor, const msc_tensor_letters *
   memcpy(rule->tensor[tensor].dim, as->dim, as->rank * sizeof *as->dim);
 }
 
-static void set_tensors(const msc_op *op, const parts *p, const msc_rule *forward, msc_rule *rule) {
+static void set_tensors(const msc_op *op, const vjp_parts *p, const msc_rule *forward, msc_rule *rule) {
   size_t num = p->forward->num_in;
   for (size_t i = 0; i < num; i++) set_tensor(rule, i, &forward->tensor[i]);
   for (int i = 0; i < p->num_of; i++) set_tensor(rule, num + (size_t)i, &forward->tensor[num + (size_t)p->of[i]]);
@@ -107,7 +107,7 @@ static void set_tensors(const msc_op *op, const parts *p, const msc_rule *forwar
 
 bool rule_vjp(const msc_op *op, msc_rule *rule) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
-  parts p;
+  vjp_parts p;
   msc_rule forward;
   bool ok = read_parts(op, arena, &p) && msc_rule_of(p.forward, arena, &forward);
   if (ok) {
@@ -128,8 +128,8 @@ static msc_value *zeros_like(msc_builder *b, const msc_value *x) {
   return broadcast(b, number(b, x, 0), x->type->rank, x->type->dim);
 }
 
-static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_value *const *result, msc_arena *arena,
-                      msc_value **out_result) {
+static bool walk_back(msc_builder *b, const vjp_parts *p, msc_value *const *in, msc_value *const *result,
+                      msc_arena *arena, msc_value **out_result) {
   msc_numbering n = msc_number(b->func->body);
   msc_reverse r = {.f = b->func, .arena = arena, .next_id = n.num_values};
   r.active = msc_new_array(arena, bool, n.num_values);
@@ -151,7 +151,7 @@ static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_
 
 bool expand_vjp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
-  parts p;
+  vjp_parts p;
   bool ok = read_parts(op, arena, &p);
   if (ok) {
     msc_value **result = msc_new_array(arena, msc_value *, p.forward->num_out + 1);

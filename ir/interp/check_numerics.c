@@ -1,16 +1,16 @@
-/* check_numerics.c: two modules in; true when the functions they have in common give the same numbers
- * on random inputs. */
+/* check_numerics.c: two modules in; true out if the functions that both have compute the same numbers from random
+ * inputs. */
 #include <math.h>
 #include <string.h>
 
 #include "ir/interp/interp.h"
 #include "ir/scalar.h"
 
-/* ---- what kind of run a function needs ---- */
+/* ---- the kind of run that a function needs ---- */
 
 typedef enum { ONE_DEVICE, ALL_RANKS, PARTS } run_kind;
 
-/* How many of the function's values carry a layout. */
+/* The number of the function's values that have a layout. */
 static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
   size_t num = 0;
   *out_num_values = f->body->num_args;
@@ -22,7 +22,8 @@ static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
   return num;
 }
 
-/* An operand that still waits for the layout change which `in_layout` asks for. */
+/* Has the op an operand without the layout that its fact in_layout wants, since the op that changes it is not built
+ * yet? */
 static bool is_before_relayout(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout *want = msc_wanted_layout(op, i);
@@ -33,7 +34,7 @@ static bool is_before_relayout(const msc_op *op) {
 
 static bool is_partitioned(const msc_func *f) {
   size_t num_values, num = num_layouts(f, &num_values);
-  if (!num || num != num_values) return false; /* annotations of the user's may wait for a mesh */
+  if (!num || num != num_values) return false; /* only the user's annotations, which may need a mesh */
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (is_before_relayout(op)) return false;
   return true;
@@ -83,7 +84,7 @@ static const char *result_name(const msc_func *f, size_t i) {
              : NULL;
 }
 
-/* g's result that stands for result i of f: by name where both are named; -1 none. */
+/* The number of g's result that corresponds to result i of f: by name if both have names; -1: none. */
 static int64_t matching_result(const msc_func *f, size_t i, const msc_func *g) {
   const char *name = result_name(f, i);
   size_t num = g->body->last->num_in;
@@ -95,7 +96,7 @@ static int64_t matching_result(const msc_func *f, size_t i, const msc_func *g) {
 
 /* ---- random inputs ---- */
 
-/* Steele et al. 2014, splitmix64: a number for each state. */
+/* The number that splitmix64 (Steele et al. 2014) makes of a state. */
 static uint64_t mix_state(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -107,40 +108,40 @@ typedef struct {
   int64_t max_int; /* integers are 0 .. max_int - 1: in range wherever one is used as an index */
   bool positive;   /* for log and roots */
   bool narrow;     /* f16 or bf16 occurs */
-} traits;
+} input_needs;
 
-static void see_type(traits *t, const msc_type *type) {
+static void note_type(input_needs *t, const msc_type *type) {
   t->narrow |= type->dtype == MSC_F16 || type->dtype == MSC_BF16;
 }
 
-static void see_limit(traits *t, int64_t rows) {
+static void note_limit(input_needs *t, int64_t rows) {
   if (rows < t->max_int) t->max_int = rows > 0 ? rows : 1;
 }
 
-/* Notes what the op demands of its operands: indices must be in range, and some functions have no result for negative
- * numbers. */
-static void see_op(traits *t, const msc_op *op) {
+/* Notes what the op needs of the inputs: indices in range, and no negative numbers for logarithms, roots and powers. */
+static void note_op(input_needs *t, const msc_op *op) {
   msc_indexed x;
-  for (size_t i = 0; i < op->num_out; i++) see_type(t, op->out[i].type);
+  for (size_t i = 0; i < op->num_out; i++) note_type(t, op->out[i].type);
   if (msc_indexed_of(op, &x) && x.by)
-    for (int d = 0; d < x.num; d++) see_limit(t, x.of->type->dim[x.dim + d]);
+    for (int d = 0; d < x.num; d++) note_limit(t, x.of->type->dim[x.dim + d]);
   const msc_formula *f = msc_formula_of(op);
   for (int i = 0; f && i < f->num; i++)
     t->positive |= f->step[i].code == SCALAR_log || f->step[i].code == SCALAR_sqrt || f->step[i].code == SCALAR_pow;
 }
 
-static traits traits_of(const msc_func *f) {
-  traits t = {.max_int = 8};
-  for (size_t i = 0; i < f->body->num_args; i++) see_type(&t, f->body->args[i]->type);
+static input_needs needs_of(const msc_func *f) {
+  input_needs t = {.max_int = 8};
+  for (size_t i = 0; i < f->body->num_args; i++) note_type(&t, f->body->args[i]->type);
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    see_op(&t, op);
-    for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) see_op(&t, inner);
+    note_op(&t, op);
+    for (const msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next) note_op(&t, inner);
   }
   return t;
 }
 
 /* Makes random values; state is positive (second moments), a scalar state is a small step number. */
-static msc_tensor random_tensor(msc_arena *arena, const traits *t, const msc_type *type, msc_role role, uint64_t seed) {
+static msc_tensor random_tensor(msc_arena *arena, const input_needs *t, const msc_type *type, msc_role role,
+                                uint64_t seed) {
   msc_tensor x = msc_tensor_new(arena, type);
   bool state = role == MSC_ROLE_STATE;
   for (int64_t i = 0, n = msc_type_elems(type); i < n; i++) {
@@ -155,8 +156,9 @@ static msc_tensor random_tensor(msc_arena *arena, const traits *t, const msc_typ
   return x;
 }
 
-/* One set of arguments, or one per rank: then only parameters and state are equal everywhere. */
-static msc_tensor *random_args(msc_arena *arena, const traits *t, const msc_func *f, int64_t num_ranks, uint64_t seed) {
+/* One set of arguments per rank, in which only parameters and state are equal on all ranks. */
+static msc_tensor *random_args(msc_arena *arena, const input_needs *t, const msc_func *f, int64_t num_ranks,
+                               uint64_t seed) {
   size_t num = f->body->num_args;
   msc_tensor *args = msc_new_array(arena, msc_tensor, num * (size_t)num_ranks + 1);
   for (size_t r = 0; r < (size_t)num_ranks; r++)
@@ -170,7 +172,7 @@ static msc_tensor *random_args(msc_arena *arena, const traits *t, const msc_func
 }
 
 msc_tensor *msc_random_args(msc_arena *arena, const msc_func *f, uint64_t seed) {
-  traits t = traits_of(f);
+  input_needs t = needs_of(f);
   return random_args(arena, &t, f, 1, seed);
 }
 
@@ -193,7 +195,7 @@ static bool same_element(const msc_tensor *a, const msc_tensor *b, int64_t i, do
   return x == y || (x != x && y != y) || fabs(x - y) <= allowed;
 }
 
-/* Compares result i of f, `b`, with the result `a` that stood for it before. */
+/* Compares result i of f, `b`, with the corresponding result of the module before, `a`. */
 static bool compare_results(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance,
                             const char *how) {
   msc_context *ctx = f->module->ctx;
@@ -215,9 +217,9 @@ typedef struct {
   msc_arena *arena;
   const msc_tensor *args;
   double tolerance;
-} checking;
+} numerics_run;
 
-static bool run(msc_func *f, run_kind kind, const checking *c, msc_tensor **out_results) {
+static bool run(msc_func *f, run_kind kind, const numerics_run *c, msc_tensor **out_results) {
   int64_t num_ranks = msc_mesh_size(&f->module->mesh);
   *out_results = msc_new_array(c->arena, msc_tensor, f->body->last->num_in * (size_t)num_ranks + 1);
   if (kind == PARTS) return msc_interpret_parts(f, c->arena, c->args, *out_results);
@@ -225,7 +227,8 @@ static bool run(msc_func *f, run_kind kind, const checking *c, msc_tensor **out_
                            : msc_interpret(f, c->arena, c->args, *out_results);
 }
 
-static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, msc_func *g, run_kind kind,
+/* Runs g and compares its results with f's, which are `before`. */
+static bool check_run(const numerics_run *c, msc_func *f, const msc_tensor *before, msc_func *g, run_kind kind,
                       const char *how) {
   msc_tensor *after;
   size_t num_f = f->body->last->num_in, num_g = g->body->last->num_in;
@@ -241,11 +244,11 @@ static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, 
 }
 
 static bool check_func(msc_arena *arena, msc_func *f, msc_func *g, uint64_t seed, double tolerance) {
-  traits t = traits_of(f);
-  bool narrow = t.narrow || traits_of(g).narrow;
+  input_needs t = needs_of(f);
+  bool narrow = t.narrow || needs_of(g).narrow;
   bool manual = is_manual(f);
   if (manual && msc_mesh_size(&f->module->mesh) != msc_mesh_size(&g->module->mesh)) return true;
-  checking c = {arena, random_args(arena, &t, f, manual ? msc_mesh_size(&f->module->mesh) : 1, seed), tolerance};
+  numerics_run c = {arena, random_args(arena, &t, f, manual ? msc_mesh_size(&f->module->mesh) : 1, seed), tolerance};
   if (narrow && c.tolerance < 0.05) c.tolerance = 0.05; /* bf16 has 8 bits, and other orders of rounding add up */
   msc_tensor *before;
   MSC_TRY(run(f, manual ? PARTS : is_lowered(f) ? ALL_RANKS : ONE_DEVICE, &c, &before));

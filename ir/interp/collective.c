@@ -1,5 +1,6 @@
-/* collective.c: collectives on all ranks at once.  A change of layout moves exactly what the pull lists of box.h say,
- * between ranks that differ in the digits it is about; a manual one works on groups of ranks. */
+/* collective.c: a collective and its operands on all ranks in; its results out.  A change of layout moves the pieces
+ * of the pull lists of box.h, and only between ranks that differ in the digits that move; one with a group works on
+ * groups of ranks. */
 #include <string.h>
 
 #include "ir/comm.h"
@@ -11,30 +12,27 @@
 typedef struct {
   const msc_interp *in;
   const msc_op *op;
-  size_t member;     /* the operand and result in question */
+  size_t member; /* the operand and result in question */
   msc_box_layout from, to;
   int rank_of_tensor;
   const int64_t *shape;
   msc_reduction reduction;
-  bool no_traffic;   /* shard: every rank has what it needs */
-  int num_order;     /* digits by which terms are numbered; 0: as ranks are */
+  bool no_traffic; /* shard: every rank has what it needs */
+  int num_order;   /* digits by which terms are numbered; 0: as ranks are */
   const msc_subaxis *order;
-  msc_atoms touched; /* the digits that change their place */
-} change;
+  msc_atoms moved; /* the digits whose place differs between the layouts */
+} layout_change;
 
-static bool subaxes_overlap(msc_subaxis a, msc_subaxis b) {
-  return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
-}
-
-/* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere. In
- * {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c stands second, but for other elements. */
+/* The place of the atom in the layout as a number: its dimension, and the parts into which the digits before it cut
+ * that; -1: it is not there. In {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c is the second, but divides other
+ * elements. */
 static int64_t find_atom_place(const msc_atoms *atoms, const msc_layout *l, int atom) {
   for (int d = 0; d <= l->rank; d++) {
     int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
     int64_t parts = 1;
     for (int i = l->first[d]; i < end; i++)
       for (int a = 0; a < atoms->num; a++)
-        if (subaxes_overlap(atoms->atom[a], l->sub[i])) {
+        if (msc_digits_overlap(atoms->atom[a], l->sub[i])) {
           if (a == atom) return d * (int64_t)(MSC_MAX_DEVICES + 1) + (d < l->rank ? parts : 0);
           parts *= atoms->atom[a].size;
         }
@@ -50,11 +48,12 @@ static bool is_cut_alike(const msc_layout *a, const msc_layout *b, int d) {
 
 static bool cuts_with(const msc_layout *l, int d, msc_subaxis atom) {
   for (int i = l->first[d]; i < l->first[d + 1]; i++)
-    if (subaxes_overlap(atom, l->sub[i])) return true;
+    if (msc_digits_overlap(atom, l->sub[i])) return true;
   return false;
 }
 
-/* Where parts are not equal, another digit in a dimension moves the borders of all its parts. */
+/* Do the borders of parts that the atom cuts move?  Where parts are not equal, a change of any digit of a dimension
+ * moves all its borders. */
 static bool borders_move(const msc_type *t, const msc_layout *from, const msc_layout *to, msc_subaxis atom) {
   for (int d = 0; d < t->rank; d++) {
     bool even = msc_dim_is_even(from, t, d) && msc_dim_is_even(to, t, d);
@@ -63,8 +62,8 @@ static bool borders_move(const msc_type *t, const msc_layout *from, const msc_la
   return false;
 }
 
-static bool touched_atoms(const msc_module *m, const msc_type *t, const msc_layout *from, const msc_layout *to,
-                          msc_atoms *out) {
+static bool find_moved_atoms(const msc_module *m, const msc_type *t, const msc_layout *from, const msc_layout *to,
+                             msc_atoms *out) {
   msc_atoms atoms;
   out->num = 0;
   MSC_TRY(msc_atoms_of(&m->mesh, 2, (const msc_layout *[]){from, to}, &atoms));
@@ -75,19 +74,18 @@ static bool touched_atoms(const msc_module *m, const msc_type *t, const msc_layo
 }
 
 /* May these ranks exchange data?  They must agree in every digit that keeps its place. */
-static bool may_exchange(const change *c, int64_t rank, int64_t peer) {
+static bool may_exchange(const layout_change *c, int64_t rank, int64_t peer) {
   if (c->no_traffic) return rank == peer;
-  for (int i = 0; i < c->touched.num; i++) {
-    int64_t stride = msc_digit_stride(&c->in->mesh, c->touched.atom[i]);
-    peer +=
-        (msc_digit_of(&c->in->mesh, c->touched.atom[i], rank) - msc_digit_of(&c->in->mesh, c->touched.atom[i], peer)) *
-        stride;
+  for (int i = 0; i < c->moved.num; i++) {
+    int64_t stride = msc_digit_stride(&c->in->mesh, c->moved.atom[i]);
+    peer += (msc_digit_of(&c->in->mesh, c->moved.atom[i], rank) - msc_digit_of(&c->in->mesh, c->moved.atom[i], peer)) *
+            stride;
   }
   return rank == peer;
 }
 
-/* The part of the global tensor that a rank's buffer has room for. Lowered values have padding behind their part. */
-static msc_piece place_in_global(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
+/* A rank's buffer as a piece of the global tensor. Lowered values have padding behind their part. */
+static msc_piece place_in_global(const layout_change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
   msc_piece p = *msc_piece_of(c->in, v, rank);
   bool lowered = c->op->kind == OP_comm;
   p.rank = c->rank_of_tensor;
@@ -96,7 +94,9 @@ static msc_piece place_in_global(const change *c, const msc_box_layout *l, const
   return p;
 }
 
-static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const int64_t *peer, int64_t num_terms) {
+/* Computes a box of the rank's result by reducing the peers' terms; with one peer it is a copy. */
+static bool fill_piece(const layout_change *c, int64_t rank, const msc_box *box, const int64_t *peer,
+                       int64_t num_terms) {
   const msc_value *x = c->op->in[c->member].value;
   msc_piece to = place_in_global(c, &c->to, &c->op->out[c->member], rank), part = to;
   int64_t index[MSC_MAX_RANK];
@@ -118,8 +118,8 @@ static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const 
 
 static void *alloc_in_arena(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
 
-/* Sorts terms into the op's own order; they are few, so by insertion. */
-static void order_terms(const change *c, int64_t num, int64_t *peer) {
+/* Sorts terms by the op's own order of digits, if it has one; by insertion, as they are few. */
+static void order_terms(const layout_change *c, int64_t num, int64_t *peer) {
   for (int64_t t = 1; t < num && c->num_order; t++) {
     int64_t moved = peer[t], at = t, number = msc_group_index(&c->in->mesh, c->num_order, c->order, moved);
     for (; at > 0 && msc_group_index(&c->in->mesh, c->num_order, c->order, peer[at - 1]) > number; at--)
@@ -128,7 +128,7 @@ static void order_terms(const change *c, int64_t num, int64_t *peer) {
   }
 }
 
-static bool pull_rank(const change *c, int64_t rank) {
+static bool pull_rank(const layout_change *c, int64_t rank) {
   msc_pull pull;
   msc_piece to = place_in_global(c, &c->to, &c->op->out[c->member], rank);
   if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, alloc_in_arena, c->in->arena, &pull) != MSC_PULL_OK)
@@ -154,18 +154,18 @@ static bool pull_rank(const change *c, int64_t rank) {
 
 static bool change_layout(const msc_interp *in, const msc_op *op, size_t member, const msc_comm_part *p,
                           bool no_traffic) {
-  change c = {.in = in,
-              .op = op,
-              .member = member,
-              .from = msc_layout_cuts(p->from),
-              .to = msc_layout_cuts(p->to),
-              .rank_of_tensor = p->from->rank,
-              .shape = p->shape,
-              .reduction = p->from->num_partial ? p->from->reduction : p->to->reduction,
-              .no_traffic = no_traffic};
+  layout_change c = {.in = in,
+                     .op = op,
+                     .member = member,
+                     .from = msc_layout_cuts(p->from),
+                     .to = msc_layout_cuts(p->to),
+                     .rank_of_tensor = p->from->rank,
+                     .shape = p->shape,
+                     .reduction = p->from->num_partial ? p->from->reduction : p->to->reduction,
+                     .no_traffic = no_traffic};
   if (p->order) c.num_order = p->order->first[1], c.order = p->order->sub;
   const msc_type *whole = msc_type_of(in->m->ctx, op->in[member].value->type->dtype, p->from->rank, p->shape, NULL);
-  if (!touched_atoms(in->m, whole, p->from, p->to, &c.touched))
+  if (!find_moved_atoms(in->m, whole, p->from, p->to, &c.moved))
     return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(op->kind));
   for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(pull_rank(&c, r));
@@ -184,7 +184,8 @@ typedef struct {
   int64_t size; /* members */
 } group;
 
-/* Where an element of the result comes from: `num` members from `first` on, at `index`; none: zero. */
+/* The elements that an element of the result is reduced from: those at `index` of `num` members from `first` on; num 0:
+ * it is zero. */
 typedef struct {
   int64_t first, num;
   int64_t index[MSC_MAX_RANK];
@@ -196,7 +197,7 @@ static source one_member(source s, int64_t member) {
   return s;
 }
 
-/* The member that sends to `me` by the op's list of source, destination, ...; -1 none. */
+/* The member that sends to `me` by the op's list of source, destination, ...; -1: none does. */
 static int64_t sender_to(const group *g, int64_t me) {
   int n = msc_op_ints(g->op, "pairs", NULL, 0);
   int64_t *pair = msc_new_array(g->in->arena, int64_t, n > 0 ? n : 1);
@@ -263,9 +264,9 @@ static bool run_group(const msc_interp *in, const msc_op *op) {
   return true;
 }
 
-/* ---- all ---- */
+/* ---- all collectives ---- */
 
-/* Passes the value on: it is a token, or changes its layout on one device. */
+/* Copies operands to results: a token, or a change of layout on one device. */
 static bool pass_through(const msc_interp *in, const msc_op *op) {
   for (int64_t r = 0; r < in->num_ranks; r++)
     for (size_t i = 0; i < op->num_in; i++) {

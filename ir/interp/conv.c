@@ -1,5 +1,5 @@
-/* conv.c: the ops whose windows slide over h and w, by plain loops over global indexes.  Reading an element that
- * the rank does not hold is a fault (msc_piece_get). */
+/* conv.c: an op whose windows slide over h and w, and its operands on one rank, in; its results out, by plain loops
+ * over global indexes.  Reading an element that the rank does not hold is a fault (msc_piece_get). */
 #include "ir/conv.h"
 #include "ir/interp/kernel.h"
 
@@ -16,7 +16,7 @@ static bool find_window_over(const msc_window *w, int64_t i, int64_t k, int64_t 
   return at >= 0 && at % w->stride == 0 && *out_o < w->y;
 }
 
-/* The op's sizes in the whole tensors; msc_conv_of would take a rank's local sizes for them. */
+/* The op's windows with the sizes of whole tensors; msc_conv_of has the local sizes of a rank in a lowered function. */
 static msc_conv conv_of(const msc_eval *e) {
   msc_conv c = msc_conv_of(e->op);
   const msc_piece *x = &e->in[0], *y = e->op->kind == OP_conv2d_weight_grad ? &e->in[1] : &e->out[0];
@@ -37,6 +37,8 @@ static int64_t next_under(const msc_conv *c, int64_t k, const int64_t *y, int64_
   return -1;
 }
 
+/* The same for the windows over one element of x: returns the next window's element number there with its place in
+ * y. */
 static int64_t next_over(const msc_conv *c, int64_t k, const int64_t *x, int64_t *out_y) {
   int64_t num = c->dim[0].kernel * c->dim[1].kernel;
   while (++k < num)
@@ -114,13 +116,8 @@ void eval_conv2d_weight_grad(msc_eval *e) {
 
 static bool is_nan(msc_dtype d, msc_scalar v) { return msc_is_float(d) && v.f != v.f; }
 
-static bool is_larger(msc_dtype d, msc_scalar a, msc_scalar b) {
-  if (msc_is_float(d)) return a.f > b.f;
-  return msc_dtype_class_of(d) == MSC_CLASS_UINT ? a.u > b.u : a.i > b.i;
-}
-
-/* The largest element of each window and its number in the window; for max_pool_index only the number. Rows that a
- * halo fetched from beyond the edge of the image hold the smallest value, so they need no care. */
+/* The largest element of each window; for max_pool_index its number in the window. Rows that a halo has beyond the edge
+ * of the image hold the smallest value. */
 void eval_max_pool(msc_eval *e) {
   msc_conv c = conv_of(e);
   msc_dtype d = e->in[0].dtype;
@@ -130,7 +127,7 @@ void eval_max_pool(msc_eval *e) {
     msc_scalar largest = msc_identity(MSC_MAX, d);
     for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0;) {
       msc_scalar v = msc_piece_get(e, 0, x);
-      if (best < 0 || is_larger(d, v, largest) || (is_nan(d, v) && !is_nan(d, largest))) largest = v, best = k;
+      if (best < 0 || msc_scalar_less(d, largest, v) || (is_nan(d, v) && !is_nan(d, largest))) largest = v, best = k;
     }
     msc_piece_put(e, 0, y, e->op->kind == OP_max_pool ? largest : (msc_scalar){.i = best < 0 ? 0 : best});
   }

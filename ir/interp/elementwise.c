@@ -1,4 +1,5 @@
-/* elementwise.c: one number from one, two or three; and the arithmetic the other kernels use. */
+/* elementwise.c: an elementwise op and its operands on one rank in; its results out.  Also the arithmetic of single
+ * elements that all kernels use. */
 #include <math.h>
 
 #include "ir/interp/kernel.h"
@@ -17,7 +18,7 @@ void eval_cast(msc_eval *e) {
     msc_piece_put(e, 0, index, convert(e->in[0].dtype, e->out[0].dtype, msc_piece_get(e, 0, index)));
 }
 
-/* Multiplies by the number of micro-batches, unless it takes a mean: all are taken to be equal to this one. */
+/* Multiplies by the number of micro-batches, unless the op takes a mean: all are assumed equal to this one. */
 void eval_accumulate(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, MSC_FACT(count));
@@ -39,12 +40,12 @@ static double float_of_two(msc_scalar_code code, double a, double b) {
   }
 }
 
-static bool less(msc_dtype d, msc_scalar a, msc_scalar b) {
+bool msc_scalar_less(msc_dtype d, msc_scalar a, msc_scalar b) {
   if (msc_is_float(d)) return a.f < b.f;
   return msc_is_unsigned(d) ? a.u < b.u : a.i < b.i;
 }
 
-/* Division of integers; the caller has seen to b != 0.  The least number by -1 wraps to itself. */
+/* Divides integers, where b is not 0.  The least number divided by -1 wraps to itself. */
 static msc_scalar divide_ints(msc_dtype d, msc_scalar a, msc_scalar b) {
   if (msc_is_unsigned(d)) return (msc_scalar){.u = a.u / b.u};
   return b.i == -1 ? (msc_scalar){.u = 0 - a.u} : (msc_scalar){.i = a.i / b.i};
@@ -65,8 +66,8 @@ msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_s
     case SCALAR_add: return (msc_scalar){.u = a.u + b.u};
     case SCALAR_sub: return (msc_scalar){.u = a.u - b.u};
     case SCALAR_mul: return (msc_scalar){.u = a.u * b.u};
-    case SCALAR_max: return less(d, a, b) ? b : a;
-    case SCALAR_min: return less(d, b, a) ? b : a;
+    case SCALAR_max: return msc_scalar_less(d, a, b) ? b : a;
+    case SCALAR_min: return msc_scalar_less(d, b, a) ? b : a;
     case SCALAR_and: return (msc_scalar){.u = a.u & b.u};
     case SCALAR_or: return (msc_scalar){.u = a.u | b.u};
     case SCALAR_xor: return (msc_scalar){.u = a.u ^ b.u};
@@ -128,7 +129,7 @@ static msc_scalar int_of_one(msc_scalar_code code, msc_dtype d, msc_scalar x) {
 static msc_scalar compute_step(msc_eval *e, const msc_scalar_step *s, msc_dtype d, const msc_scalar *v) {
   msc_scalar a = v[s->arg[0]], b = v[s->arg[1]];
   if (s->code == SCALAR_number) return msc_scalar_of(d, s->number);
-  if (s->code == SCALAR_less) return (msc_scalar){.i = less(d, a, b)};
+  if (s->code == SCALAR_less) return (msc_scalar){.i = msc_scalar_less(d, a, b)};
   if (s->code == SCALAR_select) return a.i ? b : v[s->arg[2]];
   if (s->code == SCALAR_div && !msc_is_float(d) && !b.u) msc_fault(e, "integer division by zero");
   if (s->num_args == 2) return msc_arithmetic(s->code, d, a, b);
@@ -153,7 +154,7 @@ void eval_formula(msc_eval *e) {
 static bool equal(msc_dtype d, msc_scalar a, msc_scalar b) { return msc_is_float(d) ? a.f == b.f : a.u == b.u; }
 
 static bool predicate_holds(const char *predicate, msc_dtype d, msc_scalar a, msc_scalar b) {
-  bool eq = equal(d, a, b), lt = less(d, a, b), gt = less(d, b, a);
+  bool eq = equal(d, a, b), lt = msc_scalar_less(d, a, b), gt = msc_scalar_less(d, b, a);
   switch (predicate[0]) {
     case 'e': return eq;
     case 'n': return !eq;

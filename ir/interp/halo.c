@@ -1,5 +1,5 @@
-/* halo.c: an operand of which a rank holds a part in; the part and the rows beyond it that the op's windows see, out:
- * before lowering as the op looks at it, after it by a comm. */
+/* halo.c: an operand of which a rank holds a part in; the part with the rows of neighbours that the op's windows see
+ * out: before lowering when the op reads its operand, after it by a comm. */
 #include <string.h>
 
 #include "ir/conv.h"
@@ -14,6 +14,7 @@ static bool differ_only_in(const msc_interp *in, const msc_layout *l, unsigned d
   return rank == peer;
 }
 
+/* Copies the elements that both pieces have. */
 static void copy_common(const msc_piece *from, const msc_piece *to) {
   msc_piece common = *to;
   int64_t index[MSC_MAX_RANK], bytes = msc_dtype_bytes(to->dtype);

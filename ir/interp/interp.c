@@ -1,4 +1,5 @@
-/* interp.c: runs a function op by op on every rank in step.  Kernels and collectives are in the files beside it. */
+/* interp.c: a function and its arguments in; its results out, op by op on all ranks in step.  Kernels and collectives
+ * are in the files beside it. */
 #include "ir/interp/interp.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 #include "ir/interp/kernel.h"
 #include "ir/verify.h"
 
-/* ---- lowered functions: arguments and results carry facts that say what part of what tensor they are ---- */
+/* ---- lowered functions, whose arguments and results have facts with the whole tensor and its layout ---- */
 
 static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
   int n = 0;
@@ -17,8 +18,7 @@ static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
   return n;
 }
 
-/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when they are
- * not. */
+/* The global type, with its layout, of a part of type `local` with these facts; `local` when there are none. */
 static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout,
                                   const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];
@@ -59,6 +59,7 @@ static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) 
   return msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(behind)) ? -box.size[dim->i] : box.begin[dim->i];
 }
 
+/* The first element of the rank's part of the dimension that op's fact `start` names; MSC_NO_START: it has none. */
 static int64_t start_of_part(const msc_interp *in, const msc_op *op, int64_t rank) {
   const msc_attr_value *number = msc_op_attr(op, MSC_FACT(start));
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
@@ -143,8 +144,8 @@ static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
   return true;
 }
 
-/* Runs a composite that is cut. Until it is expanded it means what it does on whole tensors: operands are joined, and
- * results cut. */
+/* Runs a composite that is cut. Its meaning is that of its expansion on whole tensors: so operands are joined, and
+ * results are cut. */
 static bool run_joined(const msc_interp *in, const msc_op *op) {
   msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1),
              *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
@@ -164,7 +165,7 @@ static bool run_joined(const msc_interp *in, const msc_op *op) {
   return true;
 }
 
-/* Executes a composite by its expansion, which knows nothing of parts. */
+/* Runs a composite by its expansion, which is a function of whole tensors. */
 static bool run_composite(const msc_interp *in, const msc_op *op) {
   if (!in->one_device && op->num_in && op->in[0].value->type->layout) return run_joined(in, op);
   for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(run_whole(in, op, r));
@@ -197,7 +198,7 @@ static msc_interp begin_interp(msc_func *f, msc_arena *arena, bool one_device) {
   return in;
 }
 
-/* Argument i is this rank's part; its shape must be that of the part. */
+/* Copies argument i, whose shape must be that of the rank's part. */
 static bool set_arg(const msc_interp *in, size_t i, int64_t rank, const msc_tensor *t) {
   const msc_value *v = in->f->body->args[i];
   msc_piece *p = msc_piece_of(in, v, rank);
@@ -219,9 +220,7 @@ static bool run_parts(const msc_interp *in, const msc_tensor *args, msc_tensor *
   MSC_TRY(run_block(in, b));
   for (int64_t r = 0; r < in->num_ranks; r++)
     for (size_t i = 0; i < end->num_in; i++) {
-      const msc_piece *p = msc_piece_of(in, end->in[i].value, r);
-      out_results[(size_t)r * end->num_in + i] =
-          (msc_tensor){msc_type_of(in->m->ctx, p->dtype, p->rank, p->box.size, NULL), p->data};
+      out_results[(size_t)r * end->num_in + i] = tensor_of(in, msc_piece_of(in, end->in[i].value, r));
     }
   return true;
 }
@@ -236,7 +235,7 @@ bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, 
   return run_parts(&in, args, out_results);
 }
 
-/* Lowered values have padding behind their part; others are just the part. */
+/* Argument i for a rank: its part, with padding behind it if the function is lowered. */
 static msc_tensor lowered_arg(const msc_interp *in, size_t i, int64_t rank, msc_tensor part) {
   return in->f->body->args[i]->type->layout ? part : msc_tensor_pad(in->m, in->arena, type_of_arg(in, i), rank, &part);
 }
@@ -268,7 +267,7 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 
 /* ---- how much work ---- */
 
-/* The operations that executing the op takes, as a double, which holds sums over any model. */
+/* The number of operations that the op takes, as a double, which does not overflow in sums over a model. */
 static double op_work(const msc_op *op, msc_arena *arena) {
   double most = 1;
   for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));

@@ -1,5 +1,5 @@
-/* interp.h: the reference interpreter: a function and tensors in, tensors out.  Plain loops, no cleverness: it is the
- * oracle.
+/* interp.h: the reference interpreter: a function and tensors in, tensors out.  Its code is plain loops, since tests
+ * compare everything else with it.
  *
  *   msc_tensor args[2] = {x, w}, out[1];
  *   msc_interpret(f, arena, args, out);        // one device: layouts are ignored, layout changes copy
@@ -24,18 +24,18 @@ typedef struct {
 } msc_tensor;
 
 msc_tensor msc_tensor_new(msc_arena *arena, const msc_type *type); /* zeros */
-/* element i as a double; 64-bit integers may round */
+/* Returns element i as a double; 64-bit integers may round. */
 double msc_tensor_get(const msc_tensor *t, int64_t i);
 /* Is v a constant whose elements are all the number c, held as one? */
 bool msc_is_splat(const msc_value *v, double c);
 void msc_tensor_set(msc_tensor *t, int64_t i, double v);
 
-/* All false after a reported error; the out tensors live in `arena`.  args has one tensor per argument, out_results one
- * per operand of the return op. */
+/* Runs f on one device.  False after a reported error, as all below; the results live in `arena`.  args has one tensor
+ * per argument, out_results one per operand of the return op. */
 bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
-/* Global tensors: cut by the arguments' layouts (whole where there is none), results joined by theirs: replicas must
- * agree bit for bit, unfinished reductions are finished. */
+/* Runs f on all ranks.  args are global tensors, which are cut by the arguments' layouts (whole without a layout);
+ * results are joined by theirs: replicas must be equal bit for bit, unfinished reductions are finished. */
 bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
 /* Interprets a function on the parts of all ranks: args[rank * number of arguments + i], results likewise. Manual
@@ -56,7 +56,7 @@ msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_typ
 const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout,
                             const msc_tensor *part, msc_tensor *out_whole);
 
-/* Roughly how many scalar operations one run takes, for all ranks: a bound before running it. */
+/* Estimates the number of scalar operations of a run on all ranks. */
 int64_t msc_interpret_work(msc_func *f);
 
 /* ---- check_numerics.c ---- */

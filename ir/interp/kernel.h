@@ -1,5 +1,5 @@
-/* kernel.h: what the interpreter's kernels see: the pieces of its operands that one rank holds, and the piece of
- * each result that it must fill. */
+/* kernel.h: a kernel of the interpreter takes the pieces of an op's operands that one rank holds and fills the pieces
+ * of its results, with these functions. */
 #ifndef MSC_IR_INTERP_KERNEL_H
 #define MSC_IR_INTERP_KERNEL_H
 
@@ -49,7 +49,7 @@ struct msc_eval {
   int64_t start;
   /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
   const int64_t *begin, *whole;
-  const char *fault; /* the first thing that went wrong; the kernel goes on */
+  const char *fault; /* the first error, NULL: none; the kernel goes on after one */
 };
 
 /* The op's attribute `axis`, counted from the front; it may count from behind. */
@@ -71,6 +71,7 @@ void msc_store(msc_dtype dtype, void *data, int64_t offset, msc_scalar v); /* ro
 bool msc_first_index(const msc_piece *p, int64_t *out_index);
 bool msc_next_index(const msc_piece *p, int64_t *index);
 
+/* Records an error of the kernel; only the first one is kept. */
 void msc_fault(msc_eval *e, const char *fmt, ...) MSC_PRINTF(2, 3);
 /* Reads operand i at a global index; a fault and 0 when the rank does not hold it. */
 msc_scalar msc_piece_get(msc_eval *e, size_t i, const int64_t *index);
@@ -81,11 +82,13 @@ void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
 /* ---- interp/elementwise.c ---- */
 
 static inline bool msc_is_unsigned(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_UINT; }
+/* Compares two elements; NaN is not less than anything. */
+bool msc_scalar_less(msc_dtype dtype, msc_scalar a, msc_scalar b);
 msc_scalar msc_scalar_of(msc_dtype dtype, double v);
-/* A code of two operands; of integers divided by zero it is 0. */
+/* Computes a code of two operands; an integer divided by zero is 0. */
 msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype dtype, msc_scalar a, msc_scalar b);
 msc_scalar msc_reduce(msc_reduction r, msc_dtype dtype, msc_scalar a, msc_scalar b);
-/* `num` terms as ranks combine them: ((0+1)+(2+3))+(4+5). */
+/* Reduces `num` terms in the order in which ranks do: ((0+1)+(2+3))+(4+5). */
 msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype dtype, int64_t num, const msc_scalar *term);
 msc_scalar msc_identity(msc_reduction r, msc_dtype dtype); /* changes nothing: 0, 1, or an infinity */
 
@@ -95,15 +98,15 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op);
 
 /* ---- interp/parts.c ---- */
 
-/* Fills a piece with values that no op may use: NaN, or an index that nothing has. Padding begins like that. */
+/* Fills a piece with values that no op may use, as padding has at first: NaN, or an index that is out of range. */
 void msc_poison(msc_piece *p);
-/* Allocated; `l` NULL: whole. */
+/* Allocates the piece that the rank holds under layout l; NULL: the whole tensor. */
 msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor,
                               const int64_t *shape, const msc_layout *l, int64_t rank);
 
 /* ---- interp/halo.c ---- */
 
-/* Operand i as the op's windows need it on this rank: with rows of its neighbours. */
+/* Operand i on this rank, with the rows of neighbours that the op's windows need. */
 msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, int64_t rank);
 /* Runs a lowered halo: a comm that gives each rank its part with rows of its neighbours. */
 bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape,

@@ -1,12 +1,12 @@
-/* move.c: ops that make or move elements.  Every element of a result is fetched by its global index, so a rank that
- * lacks what it needs is found out. */
+/* move.c: an op that makes or moves elements, and its operands on one rank, in; its results out.  Elements are read by
+ * their global indexes, so a rank that lacks one gets a fault. */
 #include <string.h>
 
 #include "ir/interp/kernel.h"
 
 /* ---- sources ---- */
 
-/* One element of a dense value stands for all. */
+/* A dense value with one element has that element everywhere. */
 void eval_constant(msc_eval *e) {
   const msc_attr_value *v = msc_op_attr(e->op, "value");
   msc_piece whole = msc_piece_whole(v->dense.type, (void *)v->dense.data);

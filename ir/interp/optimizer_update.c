@@ -1,4 +1,4 @@
-/* optimizer_update.c: one step of an optimizer on the elements that a rank holds.
+/* optimizer_update.c: an optimizer's update op and its operands on one rank in; the new parameters and states out.
  *
  * sgd       torch.optim.SGD with momentum 0:  g' = g + wd w;  w -= lr g'
  * momentum  torch.optim.SGD:  g' = g + wd w;  m = mu m + (1 - dampening) g';  w -= lr (nesterov ? g' + mu m : m)
@@ -54,7 +54,7 @@ static void read_bias(msc_eval *e, const int64_t *index, double *out_left1, doub
   *out_left1 = 1 - pow(get_rate(e, "beta1"), t), *out_left2 = 1 - pow(get_rate(e, "beta2"), t);
 }
 
-/* Moments of the gradient g into results 1 and 2; the step along them, bias corrected. */
+/* Puts the moments of the gradient g into results 1 and 2; returns the step along them, with bias correction. */
 static double update_moments(msc_eval *e, const int64_t *index, double g) {
   double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), left1, left2;
   read_bias(e, index, &left1, &left2);
@@ -143,13 +143,14 @@ void eval_adagrad(msc_eval *e) { update_each(e, step_adagrad); }
 void eval_rmsprop(msc_eval *e) { update_each(e, step_rmsprop); }
 void eval_rmsprop_momentum(msc_eval *e) { update_each(e, step_rmsprop_momentum); }
 
-/* ---- of the rows that were looked up ---- */
+/* ---- updates of the rows that were looked up ---- */
 
 static msc_scalar get_named(msc_eval *e, const char *name, const int64_t *index) {
   return msc_piece_get(e, (size_t)msc_operand_called(e->op, name), index);
 }
 
-/* Each returns how far w goes, per unit of the rate, along the gradient g with its decay, and puts the new state. */
+/* Returns the step of w per unit of the learning rate, from the gradient g with weight decay, and puts the new state.
+ */
 typedef double lazy_step(msc_eval *e, const int64_t *index, double g);
 
 static double step_lazy_sgd(msc_eval *e, const int64_t *index, double g) {
@@ -177,7 +178,7 @@ static double step_lazy_adam(msc_eval *e, const int64_t *index, double g) {
   return sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) * m / (sqrt(v) + get_rate(e, "eps"));
 }
 
-/* The sum of the gradients of an element of the row whose number stands at places [from, to). */
+/* The sum of the gradients of an element of the row that entries [from, to) of `indices` name. */
 static double sum_numbered(msc_eval *e, int64_t from, int64_t to, const int64_t *index) {
   double sum = 0;
   int64_t at[MSC_MAX_RANK];
@@ -189,13 +190,13 @@ static double sum_numbered(msc_eval *e, int64_t from, int64_t to, const int64_t 
   return sum;
 }
 
-/* Steps the row whose number stands at places [from, to), if the rank holds it. */
+/* Updates the row that entries [from, to) of `indices` name, if the rank holds it. */
 static void step_row(msc_eval *e, lazy_step *step, int64_t from, int64_t to) {
   const msc_piece *y = &e->out[0];
   int64_t row = get_named(e, "indices", &from).i - (e->start > 0 ? e->start : 0), index[MSC_MAX_RANK];
   int ok = msc_operand_called(e->op, "ok");
   if (row < y->box.begin[0] || row >= y->box.begin[0] + y->box.size[0]) return;
-  if (ok >= 0 && !msc_piece_get(e, (size_t)ok, index).i) return;
+  if (ok >= 0 && !msc_piece_get(e, (size_t)ok, NULL).i) return;
   msc_piece part = *y;
   part.box.begin[0] = row, part.box.size[0] = 1;
   for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index)) {

@@ -1,5 +1,4 @@
-/* order.c: ops that go along one dimension in order: sort, topk, unique, cumulative sums and products. */
-
+/* order.c: sort, topk, unique, admit or a cumulative op, and its operands on one rank, in; its results out. */
 #include "ir/interp/kernel.h"
 
 /* A piece with one element of each row of p along axis; the rank has all elements of a row. */
@@ -10,10 +9,10 @@ static msc_piece rows_along(const msc_piece *p, int64_t axis) {
   return rows;
 }
 
-/* NaN is the largest and equals itself. */
+/* Is a less than b, where NaN is the largest number? */
 static bool sorts_before(msc_dtype dtype, msc_scalar a, msc_scalar b) {
-  if (msc_is_float(dtype)) return a.f == a.f && (b.f != b.f || a.f < b.f);
-  return msc_dtype_class_of(dtype) == MSC_CLASS_UINT ? a.u < b.u : a.i < b.i;
+  if (msc_is_float(dtype) && b.f != b.f) return a.f == a.f;
+  return msc_scalar_less(dtype, a, b);
 }
 
 /* Fills order[] with the numbers of n elements: insertion sort, so equal ones stay in order. */
@@ -62,7 +61,7 @@ void eval_unique(msc_eval *e) {
 }
 
 /* Row k of the cache is the k-th different row that the operands name, and each result is its operand's position there.
- * What a cache keeps between calls is not modelled. */
+ * The cache is empty at the start of each call. */
 void eval_admit(msc_eval *e) {
   int64_t all = 0, num = 0, index[MSC_MAX_RANK];
   for (size_t i = 0; i < e->op->num_in; i++) all += msc_piece_elems(&e->in[i]);
@@ -77,7 +76,7 @@ void eval_admit(msc_eval *e) {
     }
 }
 
-/* dx[i] = sum over the j that x[i] is a factor of: dy[j] times the other factors of y[j]. */
+/* dx[i]: the sum, over all j for which x[i] is a factor of y[j], of dy[j] times the other factors of y[j]. */
 static msc_scalar product_slope(const msc_scalar *x, const msc_scalar *dy, int64_t n, int64_t i, bool exclusive) {
   msc_scalar sum = {.f = 0};
   for (int64_t j = i + exclusive; j < n; j++) {
@@ -88,7 +87,7 @@ static msc_scalar product_slope(const msc_scalar *x, const msc_scalar *dy, int64
   return sum;
 }
 
-/* cumsum, cumprod and its gradient.  Sums and products are in double or 64 bits. */
+/* Evaluates cumsum, cumprod and its gradient, in double or 64 bits. */
 void eval_cumulate(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t axis = msc_eval_axis(e, y->rank), n = y->full[axis], index[MSC_MAX_RANK];

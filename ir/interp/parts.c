@@ -1,4 +1,4 @@
-/* parts.c: whole tensors cut into what ranks hold, and put together again. */
+/* parts.c: whole tensors and a layout in; the parts that ranks hold out, and back. */
 #include <string.h>
 
 #include "ir/interp/kernel.h"
@@ -55,7 +55,7 @@ static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int6
   return first;
 }
 
-/* A rank's part, as a piece of the whole; `padded`: of what it has room for. */
+/* A rank's part as a piece of the whole tensor; `padded`: with its padding. */
 static msc_piece place_part(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank,
                             void *data, bool padded) {
   msc_piece p = msc_piece_whole(type, data);
@@ -68,6 +68,7 @@ static void move_box(const msc_box *box, const msc_piece *to, const msc_piece *f
   msc_box_copy(to->rank, box, &to->box, to->data, &from->box, from->data, (size_t)msc_dtype_bytes(to->dtype));
 }
 
+/* The part with padding (pads) or without; `part` has the other form. */
 static msc_tensor change_padding(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                                  const msc_tensor *part, bool pads) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);

@@ -1,5 +1,5 @@
-/* piece.c: scalars of each element type, elements of tensors, and elements of the pieces that ranks hold: read,
- * written, walked. */
+/* piece.c: reads and writes elements of tensors and of the pieces that ranks hold, as scalars, and walks over their
+ * indexes. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void integer_range(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
   *out_min = sign ? -(int64_t)*out_max - 1 : 0;
 }
 
-/* A float as an element of type d: toward zero, the nearest when out of range, NaN 0. */
+/* A float as an element of type d: rounded toward zero, the nearest number when out of range, 0 for NaN. */
 msc_scalar msc_scalar_of(msc_dtype d, double v) {
   int64_t min;
   uint64_t max;

@@ -1,8 +1,9 @@
-/* random.c: ops of random numbers; an element's number depends on its place in the whole tensor. */
+/* random.c: a random op and its operands on one rank in; its results out.  An element's random number depends on its
+ * place in the whole tensor. */
 #include "ir/interp/kernel.h"
 #include "ir/abi/philox.h"
 
-/* Place of an element of result 0 in the whole tensor, row-major. */
+/* The row-major number of an element of result 0 in the whole tensor. */
 static int64_t number_in_whole(const msc_eval *e, const int64_t *index) {
   const msc_piece *y = &e->out[0];
   int64_t place = 0;
@@ -11,6 +12,7 @@ static int64_t number_in_whole(const msc_eval *e, const int64_t *index) {
   return place;
 }
 
+/* The random word of an element; `key`: the number of operand `seed`, behind which `step` is. */
 static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
   uint64_t seed = msc_piece_get(e, key, NULL).u, step = msc_piece_get(e, key + 1, NULL).u;
   return msc_philox_element(seed, number_in_whole(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
@@ -27,7 +29,7 @@ void eval_uniform(msc_eval *e) {
   }
 }
 
-/* Multiplies as kernels do: in the precision that they compute in. */
+/* Multiplies in f32, or f64 for f64, as the kernels do. */
 void eval_dropout(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   double rate = msc_op_float(e->op, "rate"), scale = 1 / (1 - rate);

@@ -1,5 +1,5 @@
-/* rows.c: ops that go over a dimension: matrix products, reductions, softmax, losses.
- * Over a dimension that is cut, a rank adds up what it holds: a partial result. */
+/* rows.c: a matrix product, reduction, softmax or loss and its operands on one rank in; its results out.  Over a
+ * dimension that is cut, a rank sums the elements that it holds, and the result is partial. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- matrix products ---- */
 
-/* Element of a b: the sum over the k that the rank holds of a and b alike; leading dimensions broadcast. */
+/* An element of the product of a and b, summed over the k that the rank holds; leading dimensions broadcast. */
 msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
   const msc_piece *a = &e->in[0], *y = &e->out[0];
   bool ta = msc_op_bool(e->op, "transpose_a"), tb = msc_op_bool(e->op, "transpose_b");
@@ -64,7 +64,7 @@ void eval_weight_grad(msc_eval *e) {
 
 /* ---- reductions ---- */
 
-/* The divisor of a mean: of the whole tensor, whatever the rank holds; lowering leaves it in `count`. */
+/* The divisor of a mean, the number of terms in the whole tensor: the fact `count` after lowering, else of_shape. */
 static double mean_count(const msc_eval *e, int64_t of_shape) {
   const msc_attr_value *count = msc_op_attr(e->op, MSC_FACT(count));
   return (double)(count ? count->i : of_shape);
@@ -78,7 +78,7 @@ void eval_reduce(msc_eval *e) {
   unsigned gone = 0;
   for (int i = 0; i < num; i++) gone |= 1u << dims[i], count *= x->full[dims[i]];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
-    msc_piece row = *x; /* the elements of x that become this one */
+    msc_piece row = *x; /* the elements of x that are reduced to this one */
     for (int d = 0, at = 0; d < x->rank; d++) {
       bool is_gone = gone >> d & 1;
       if (!is_gone) row.box.begin[d] = index[at], row.box.size[d] = 1;
@@ -118,8 +118,7 @@ static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
 
 void eval_softmax(msc_eval *e) {
   const msc_piece *y = &e->out[0];
-  int64_t index[MSC_MAX_RANK], axis = msc_op_int(e->op, "axis");
-  if (axis < 0) axis += y->rank;
+  int64_t index[MSC_MAX_RANK], axis = msc_eval_axis(e, y->rank);
   msc_piece rows = *y; /* one element of each row */
   rows.box.size[axis] = y->box.size[axis] > 0;
   rows.box.begin[axis] = 0;
