@@ -43,8 +43,8 @@ static int64_t start_of(const msc_op *slice) {
   return at;
 }
 
-/* The use by which v, or the transpose or reshape of v that is only a view, enters a concat that lies in its operands'
- * memory; NULL: there is none. A single number is part of no such concat. */
+/* The use of v, or of a transpose or reshape that is only a view of v, as an operand of a concat that moves no data;
+ * NULL: there is none. A single number is never part of such a concat. */
 static const msc_use *part_of(const msc_value *v) {
   if (!v->def || v->type->rank == 0) return NULL;
   const msc_op *behind = turned_by(v);
@@ -78,7 +78,7 @@ msc_memory msc_memory_of(const msc_value *v) {
   }
 }
 
-/* Sets the strides of what v is a slice or a part of, if it is one. */
+/* Sets the strides of the value that v is a slice of, or a part of by a concat, if there is one. */
 static void strides_in_whole(const msc_value *v, int64_t *out_stride) {
   const msc_use *part = used_by_view(v, OP_concat);
   row_major(is_marked(v->def, OP_slice) ? v->def->in[0].value->type

@@ -1,4 +1,5 @@
-/* check_row.c: an op in; does it fit its row of op.def: numbers of operands and results, attributes and their kinds? */
+/* check_row.c: an op in; true, or a report of each difference from its row of op.def (numbers of operands and results,
+ * attributes and their kinds) out. */
 #include "ir/ir.h"
 
 static const char *kind_text(const msc_attr_spec *s) {
@@ -65,7 +66,7 @@ static bool check_attrs(const msc_op *op, const msc_op_info *info) {
   return ok;
 }
 
-/* "2", "at least 1", "1 to 3" */
+/* The words for a range of counts: "2", "at least 1", "1 to 3". */
 static const char *count_text(msc_arena *a, int min, int max) {
   if (max < 0) return msc_arena_printf(a, "at least %d", min);
   return min == max ? msc_arena_printf(a, "%d", min) : msc_arena_printf(a, "%d to %d", min, max);

@@ -1,5 +1,5 @@
-/* comm.c: which collective an op is; the attributes from, to, shape and order of a `comm` in, the same for each of its
- * values out (see comm.h). */
+/* comm.c: a `comm` in; its verb, and for each of its values the layouts, shape and order that its attributes give, out
+ * (see comm.h). */
 #include "ir/comm.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* context.c: arenas, interning and diagnostics of one compile.  Everything is freed with the context. */
+/* context.c: requests for memory, interned data and diagnostics in; their storage, which is freed with the context,
+ * out. */
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 enum {
   FIRST_CHUNK = 64 * 1024,
-  /* one huge page where the system has them: most of a short compile would go into page faults */
+  /* One huge page, where the system has them: page faults would take most of the time of a short compile. */
   LARGE_CHUNK = 2 * 1024 * 1024
 };
 
@@ -25,9 +26,9 @@ typedef struct chunk {
 
 struct msc_arena {
   msc_context *ctx;
-  msc_arena *next, **prev;  /* the context's list of arenas */
-  chunk *chunks;            /* the current one first */
-  size_t used;              /* of the current chunk */
+  msc_arena *next, **prev; /* the context's list of arenas */
+  chunk *chunks;           /* the current one first */
+  size_t used;             /* of the current chunk */
   size_t total;
 };
 
@@ -41,20 +42,20 @@ typedef struct {
   const void *a, *b;
 } pair;
 
-/* What msc_memo_of remembers for two interned pointers. */
+/* The memo of two interned pointers (msc_memo_of). */
 typedef struct {
   pair of;
-  const void **answer; /* stays where it is when the table grows */
+  const void **answer; /* its address does not change when the table grows */
 } memo;
 
 struct msc_context {
   msc_realloc_fn *alloc;
   void *user;
   msc_arena *arenas, *arena; /* all; the context's own */
-  msc_arena *trial;          /* of the innermost trial under way, or NULL */
+  msc_arena *trial;          /* of the innermost trial that has begun and not ended, or NULL */
   size_t total, limit;       /* bytes in chunks of all arenas, and in spare ones */
-  chunk *spare;              /* large chunks of arenas that are gone: their pages are there already */
-  msc_index names; /* numbers in `name`, by hash */
+  chunk *spare;              /* large chunks of freed arenas, for which the system has pages already */
+  msc_index names;           /* numbers in `name`, by hash */
   interned *name;
   MSC_TABLE(memo) known;
   atomic_bool cancelled;
@@ -75,13 +76,13 @@ static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes)
   if (ptr || bytes < LARGE_CHUNK || bytes > SIZE_MAX / 2) return realloc(ptr, bytes);
   bytes = (bytes + LARGE_CHUNK - 1) / LARGE_CHUNK * LARGE_CHUNK;
   void *large = aligned_alloc(LARGE_CHUNK, bytes);
-  if (large) madvise(large, bytes, MADV_HUGEPAGE); /* only a wish */
+  if (large) madvise(large, bytes, MADV_HUGEPAGE); /* a failure changes only the speed */
   return large;
 }
 
 /* ---- arenas ---- */
 
-/* Leaves through the recovery point, where there is no more memory or nobody wants the result. */
+/* Jumps to the recovery point, when memory is exhausted or the context is cancelled. */
 static void leave(msc_context *ctx) {
   if (ctx->recovery) longjmp(*ctx->recovery, 1);
   abort(); /* a bug in msc: an entry point without msc_protect */
@@ -432,13 +433,13 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
   return false;
 }
 
-#define REPORT(ctx, severity, code, loc, op_name)                            \
-  do {                                                                       \
-    va_list ap;                                                              \
-    va_start(ap, fmt);                                                       \
-    msc_verror((ctx), (severity), (code), (loc), (op_name), fmt, ap);        \
-    va_end(ap);                                                              \
-    return false;                                                            \
+#define REPORT(ctx, severity, code, loc, op_name)                     \
+  do {                                                                \
+    va_list ap;                                                       \
+    va_start(ap, fmt);                                                \
+    msc_verror((ctx), (severity), (code), (loc), (op_name), fmt, ap); \
+    va_end(ap);                                                       \
+    return false;                                                     \
   } while (0)
 
 bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) {
@@ -489,7 +490,7 @@ const char *msc_code_story(msc_code code) {
   return NULL;
 }
 
-/* Levenshtein distance with one row; words longer than the row count as far. */
+/* The Levenshtein distance of two words, computed with one row; longer words than the row get a large distance. */
 static size_t edit_distance(const char *a, const char *b) {
   enum { MAX = 64 };
   size_t row[MAX + 1], la = strlen(a), lb = strlen(b);

@@ -1,9 +1,9 @@
 /* einsum.c: op einsum: an equation such as "bsd,df->bsf" and its operands in; shape, rule, gradient and expansion out.
- * A letter of two operands that the result lacks is summed, one that only the rule of the result names is an error.
- * The expansion joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed
- * ones], or with the last two changed about where it lies like that already; the product is a batch_matmul, or a mul
- * where nothing is summed.  It merges letters, so the op is cut along any of them, and expanded when shapes are one
- * rank's (passes/7_lower/contract.c). */
+ * A letter that operands have and the result lacks is summed; one that only the result has is an error. The expansion
+ * multiplies two operands at a time from the left: each becomes [letters of both that stay, its own letters, summed
+ * letters], or the last two groups exchanged if its dimensions have that order already; the product is a batch_matmul,
+ * or a mul if nothing is summed.  A rule can cut any letter because the op is expanded when shapes are one rank's
+ * (passes/7_lower/contract.c). */
 #include <ctype.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static bool read_term(msc_op *op, const char **text, term *out) {
   return true;
 }
 
-/* Operand i's letters; i = number of operands: the result's.  Shape has checked the equation. */
+/* Operand i's letters, or the result's if i is the number of operands.  The shape function has checked the equation. */
 static term term_of(const msc_op *op, size_t i) {
   const char *text = msc_op_str(op, "equation");
   term t = {0};
@@ -119,7 +119,7 @@ bool rule_einsum(const msc_op *op, msc_rule *rule) {
     const msc_type *type = i < op->num_in ? op->in[i].value->type : op->out[0].type;
     for (int d = 0; d < t.num; d++) {
       int l = letter_number(rule, t.letter[d], type->dim[d]);
-      bool twice = memchr(t.letter, t.letter[d], (size_t)d) != NULL; /* of a diagonal every rank sees all */
+      bool twice = memchr(t.letter, t.letter[d], (size_t)d) != NULL; /* a diagonal needs both dimensions whole */
       if (i == op->num_in && rule->letter[l].role == MSC_RED) rule->letter[l].role = MSC_PAR;
       if (twice) rule->letter[l].role = MSC_REP;
       rule->tensor[i].dim[d] = (msc_dim_letters){.num = 1, .letter = {(uint8_t)l}};
@@ -154,7 +154,7 @@ static bool is_elsewhere(const msc_op *op, size_t operand, char letter) {
 }
 
 /* Broadcasts the operand along the dimensions whose letters only other operands have. */
-static msc_value *spread(msc_builder *b, msc_value *v, const msc_type *like, const bool *is_own) {
+static msc_value *broadcast_to_letters(msc_builder *b, msc_value *v, const msc_type *like, const bool *is_own) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < like->rank; d++) dim[d] = is_own[d] ? 1 : like->dim[d];
   v = v ? reshape(b, v, like->rank, dim) : NULL;
@@ -168,7 +168,8 @@ static msc_value *grad_of_operand(msc_grad_ctx *g, const msc_op *op, size_t oper
   msc_arena *arena = msc_context_arena(ctx);
   char *equation = msc_arena_alloc(arena, (op->num_in + 1) * (MSC_MAX_RANK + 2)), *at = equation;
   msc_value **in = msc_new_array(arena, msc_value *, op->num_in);
-  for (size_t i = 0; i < op->num_in; i++) { /* in the operand's place, so that letters come out in its order */
+  for (size_t i = 0; i < op->num_in;
+       i++) { /* operand i is replaced by dy, so that the gradient has its order of letters */
     term t = term_of(op, i == operand ? op->num_in : i);
     if (i) *at++ = ',';
     at = put_term(at, &t);
@@ -181,7 +182,8 @@ static msc_value *grad_of_operand(msc_grad_ctx *g, const msc_op *op, size_t oper
   at = put_term(put_term(at, &(term){2, "->"}), &wanted);
   *at = 0;
   msc_attr attr = msc_named(ctx, "equation", msc_str(ctx, equation));
-  return spread(&g->b, with_attrs(&g->b, OP_einsum, op->num_in, in, 1, &attr), op->in[operand].value->type, is_own);
+  return broadcast_to_letters(&g->b, with_attrs(&g->b, OP_einsum, op->num_in, in, 1, &attr),
+                              op->in[operand].value->type, is_own);
 }
 
 bool grad_einsum(msc_grad_ctx *g, msc_op *op) {
@@ -201,7 +203,7 @@ bool grad_einsum(msc_grad_ctx *g, msc_op *op) {
 typedef struct {
   msc_value *v;
   term t;
-} labelled;
+} labelled_value;
 
 static int place_of_letter(const term *t, char letter) {
   return (int)((const char *)memchr(t->letter, letter, (size_t)t->num) - t->letter);
@@ -228,7 +230,7 @@ static msc_value *diagonal(msc_builder *b, msc_value *x, int first, int second) 
 }
 
 /* Sums over the letters that neither the result nor another operand has. */
-static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *later) {
+static bool sum_own(msc_builder *b, labelled_value *x, const term *other, const bool *later) {
   int64_t dims[MSC_MAX_RANK];
   int num = 0;
   for (int d = 0; d < x->t.num; d++)
@@ -248,7 +250,7 @@ static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *
   return true;
 }
 
-static msc_value *in_order(msc_builder *b, const labelled *x, const term *order) {
+static msc_value *in_order(msc_builder *b, const labelled_value *x, const term *order) {
   int64_t perm[MSC_MAX_RANK];
   bool same = true;
   for (int d = 0; d < order->num; d++) perm[d] = place_of_letter(&x->t, order->letter[d]), same &= perm[d] == d;
@@ -260,12 +262,13 @@ static void append_letter(term *t, char letter) {
   t->letter[++t->num < MSC_MAX_RANK ? t->num : MSC_MAX_RANK] = 0;
 }
 
-static int64_t size_of_letter(const labelled *x, char letter) {
+static int64_t size_of_letter(const labelled_value *x, char letter) {
   return x->v->type->dim[place_of_letter(&x->t, letter)];
 }
 
-/* Reshapes x: the dimensions of `lead` stay single, and those of each group become one. */
-static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, const term *first, const term *second) {
+/* Reshapes x: the dimensions of `lead` stay, and those of each of the two groups are merged into one. */
+static msc_value *merge_groups(msc_builder *b, const labelled_value *x, const term *lead, const term *first,
+                               const term *second) {
   term order = *lead;
   int64_t dim[MSC_MAX_RANK + 2];
   const term *group[2] = {first, second};
@@ -287,7 +290,7 @@ static bool is_in_order(const term *t, const term *a, const term *b, const term 
 }
 
 /* Multiplies x and y; `later`: letters that are still needed. */
-static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *later) {
+static bool join_labelled(msc_builder *b, labelled_value *x, labelled_value *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
   int64_t dim[2 * MSC_MAX_RANK];
   MSC_TRY(sum_own(b, x, &y->t, later) && sum_own(b, y, &x->t, later));
@@ -308,19 +311,21 @@ static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *
   }
   for (int d = 0; d < all.num; d++)
     dim[d] = size_of_letter(has_letter_of_term(&x->t, all.letter[d]) ? x : y, all.letter[d]);
-  bool turned_x = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine),
-       turned_y = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
-  msc_value *p = turned_x ? grouped(b, x, &both, &summed, &mine) : grouped(b, x, &both, &mine, &summed);
-  msc_value *q = turned_y ? grouped(b, y, &both, &theirs, &summed) : grouped(b, y, &both, &summed, &theirs);
+  bool is_x_transposed = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine),
+       is_y_transposed = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
+  msc_value *p =
+      is_x_transposed ? merge_groups(b, x, &both, &summed, &mine) : merge_groups(b, x, &both, &mine, &summed);
+  msc_value *q =
+      is_y_transposed ? merge_groups(b, y, &both, &theirs, &summed) : merge_groups(b, y, &both, &summed, &theirs);
   if (!p || !q) return false;
   /* [both, mine, 1] and [both, 1, theirs] */
-  msc_value *v = summed.num ? matrix_product(b, p, turned_x, q, turned_y) : times(b, p, q);
-  *x = (labelled){v ? reshape(b, v, all.num, dim) : NULL, all};
+  msc_value *v = summed.num ? matrix_product(b, p, is_x_transposed, q, is_y_transposed) : times(b, p, q);
+  *x = (labelled_value){v ? reshape(b, v, all.num, dim) : NULL, all};
   return x->v != NULL;
 }
 
 bool expand_einsum(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  labelled x = {in[0], term_of(op, 0)};
+  labelled_value x = {in[0], term_of(op, 0)};
   term result = term_of(op, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) {
     bool later[128] = {false};
@@ -328,7 +333,7 @@ bool expand_einsum(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
       term t = term_of(op, k);
       for (int d = 0; d < t.num; d++) later[(int)t.letter[d]] = true;
     }
-    labelled y = {in[i], term_of(op, i)};
+    labelled_value y = {in[i], term_of(op, i)};
     if (op->num_in == 1) MSC_TRY(sum_own(b, &x, NULL, later));
     else if (i) MSC_TRY(join_labelled(b, &x, &y, later));
   }

@@ -104,9 +104,10 @@ static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const 
   const msc_fact_row *row = find_member(of, a->name);
   const char *known[NUM_MEMBERSHIPS];
   size_t num = 0, at = 0;
-  if (row) return fits(row->kind, &a->value) ? NULL
-                                             : msc_arena_printf(arena, "member '%s' must be %s", row->name,
-                                                                msc_fact_kind_text(row->kind));
+  if (row)
+    return fits(row->kind, &a->value)
+               ? NULL
+               : msc_arena_printf(arena, "member '%s' must be %s", row->name, msc_fact_kind_text(row->kind));
   while ((row = msc_fact_member(of, &at))) known[num++] = row->name;
   const char *near = msc_nearest(a->name, known, num);
   return msc_arena_printf(arena, "has no member '%s'%s%s%s", a->name, near ? "; did you mean '" : "", near ? near : "",
@@ -125,7 +126,7 @@ static const char *wrong_members(msc_arena *arena, const msc_fact_row *of, const
 
 const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v) {
   size_t first = 0;
-  if (msc_fact_is_users(row)) return NULL; /* pass annotations says it */
+  if (msc_fact_is_users(row)) return NULL; /* pass annotations reports it */
   if (!fits(row->kind, v)) return msc_arena_printf(arena, "must be %s", msc_fact_kind_text(row->kind));
   return msc_fact_member(row, &first) ? wrong_members(arena, row, v) : NULL;
 }
@@ -167,7 +168,7 @@ static const char *nearest_fact(const char *name, unsigned on, bool users, const
 }
 
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info) {
-  if (msc_fact_row_of(name)) return ""; /* but not here, or not for users */
+  if (msc_fact_row_of(name)) return ""; /* a fact of other things, or none of users' */
   const char *near = nearest_fact(name, on, on & (MSC_ON_OP | MSC_ON_ARG), info);
   if (!near) near = nearest_fact(name, on, false, info);
   return near ? msc_arena_printf(arena, "; did you mean '%s'?", near) : "";
@@ -240,7 +241,7 @@ static const struct {
   int on; /* an op's kind, or ON_EVERY_FUNC */
 } needs[] = {
 #define FACT(id, name, on, kind, from, until, meaning)
-#define NEED(id, after) {msc_fact_names.id, after, ON_EVERY_FUNC},
+#define NEED(id, after)           {msc_fact_names.id, after, ON_EVERY_FUNC},
 #define NEED_ON_OP(id, op, after) {msc_fact_names.id, after, OP_##op},
 #include "ir/fact.def"
 #undef FACT

@@ -1,5 +1,5 @@
-/* gemm.c: op gemm, a product with what is done to it before it is stored: its shape, its operands by name, and what it
- * computes. */
+/* gemm.c: op gemm, a product with a bias and a function that are applied before it is stored, in; its shape, its
+ * operands by name, and its results in the interpreter out. */
 #include "ir/gemm.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* ---- words ---- */
 
-/* Place of `word` among the words of an attribute; -1: it is not one of them. */
+/* The number of `word` in a list of words; -1: it is not in the list. */
 static int place_of_word(const char *words, const char *word) {
   size_t length = strlen(word);
   for (int i = 0; words && *words; i++) {
@@ -63,7 +63,7 @@ static int64_t bit_bytes(int64_t n) { return (n + 127) / 128 * 16; }
 
 /* ---- shape ---- */
 
-/* `aux` is what goes into gelu, or one bit for each element that relu keeps. */
+/* The type of operand or result `aux`: the argument of gelu, or one bit per element, which is 1 if relu keeps it. */
 static void aux_type(const msc_op *op, msc_dtype *out_dtype, int64_t *out_dim) {
   const msc_type *y = op->out[0].type;
   memcpy(out_dim, y->dim, sizeof *out_dim * (size_t)y->rank);
@@ -164,7 +164,7 @@ static double gelu_slope(double x) {
 
 /* Turns the index of an element of y into that of the byte of `aux` that holds its bit, and returns the bit's
  * number. */
-static int to_bit(int64_t *index, int rank) {
+static int find_bit(int64_t *index, int rank) {
   int bit = (int)(index[rank - 1] % 8);
   index[rank - 1] /= 8;
   return bit;
@@ -176,7 +176,7 @@ static double slope_at(msc_eval *e, const int64_t *index, bool relu) {
   int rank = e->out[0].rank;
   memcpy(at, index, sizeof *at * (size_t)rank);
   if (!relu) return gelu_slope(msc_piece_get(e, aux, at).f);
-  int bit = to_bit(at, rank);
+  int bit = find_bit(at, rank);
   return (double)(msc_piece_get(e, aux, at).u >> bit & 1);
 }
 
@@ -189,7 +189,7 @@ static void keep_aux(msc_eval *e, const int64_t *index, double v, bool relu) {
     msc_piece_put(e, (size_t)place, at, (msc_scalar){.f = v});
     return;
   }
-  uint64_t bit = 1ull << to_bit(at, rank);
+  uint64_t bit = 1ull << find_bit(at, rank);
   int64_t offset = msc_piece_offset(&e->out[place], at);
   msc_scalar byte = msc_load(MSC_U8, e->out[place].data, offset);
   byte.u = v > 0 ? byte.u | bit : byte.u & ~bit;
@@ -205,7 +205,7 @@ static void clear_aux(msc_eval *e) {
 }
 
 /* Sums operand i over dimension `inner`. */
-static void add_up(msc_eval *e, size_t i, int inner, size_t out) {
+static void sum_operand(msc_eval *e, size_t i, int inner, size_t out) {
   const msc_piece *x = &e->in[i];
   int64_t index[2];
   msc_dtype dtype = e->out[out].dtype;
@@ -240,6 +240,6 @@ void eval_gemm(msc_eval *e) {
   clear_aux(e);
   for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index))
     msc_piece_put(e, 0, index, finish(e, index, msc_product_at(e, index)));
-  if (sum_a > 0) add_up(e, 0, msc_op_bool(e->op, "transpose_a") ? 0 : 1, (size_t)sum_a);
-  if (sum_b > 0) add_up(e, 1, msc_op_bool(e->op, "transpose_b") ? 1 : 0, (size_t)sum_b);
+  if (sum_a > 0) sum_operand(e, 0, msc_op_bool(e->op, "transpose_a") ? 0 : 1, (size_t)sum_a);
+  if (sum_b > 0) sum_operand(e, 1, msc_op_bool(e->op, "transpose_b") ? 1 : 0, (size_t)sum_b);
 }

@@ -1,4 +1,5 @@
-/* graph.c: building and changing modules, functions, blocks, ops.  Use lists are kept exact by every function here. */
+/* graph.c: modules, functions, blocks and ops: makes, changes and copies them.  After every function the lists of uses
+ * are exact. */
 #include <string.h>
 
 #include "ir/ir.h"

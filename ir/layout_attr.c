@@ -1,5 +1,5 @@
-/* layout_attr.c: attributes that hold layouts.  Texts, as files and users have them, in; pointers to layouts on the
- * module's mesh out.  A module gets another mesh: its layouts are those with the same names of axes. */
+/* layout_attr.c: attributes with texts of layouts, as files and users have them, in; attributes with layouts on the
+ * module's mesh out.  A module and a new mesh in; its layouts with the same names of axes on that mesh out. */
 #include <string.h>
 
 #include "ir/fact.h"
@@ -12,16 +12,16 @@ typedef struct {
 
 typedef struct {
   const msc_module *m;
-  const msc_loc *loc;  /* of who has the attribute */
+  const msc_loc *loc;  /* of the op, function or module that has the attribute */
   const msc_mesh *old; /* the mesh of layouts that are pointers already; NULL: the module's */
   MSC_TABLE(moved_layout) moved;
   size_t changes;
   bool is_users; /* the attribute */
   bool ok;
-} converting;
+} layout_converter;
 
 /* Moves a layout to the module's present mesh; NULL after a report. */
-static const msc_layout *move_layout(converting *c, const msc_layout *l) {
+static const msc_layout *move_layout(layout_converter *c, const msc_layout *l) {
   if (!c->old || !l) return l;
   moved_layout *known = msc_table_at(&c->moved, &l);
   if (known->to || known->is_wrong) return known->to;
@@ -31,12 +31,13 @@ static const msc_layout *move_layout(converting *c, const msc_layout *l) {
   return known->to;
 }
 
-static const msc_type *move_type(converting *c, const msc_type *t) {
+static const msc_type *move_type(layout_converter *c, const msc_type *t) {
   return t && t->layout ? msc_type_with_layout(c->m->ctx, t, move_layout(c, t->layout)) : t;
 }
 
-/* A user's text that cannot be read waits for another mesh, or for the pass that reports it.  "": not given. */
-static msc_attr_value read_text(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
+/* Reads a text.  A user's text that cannot be read stays text: a later mesh may have its axes, or a pass reports it.
+ * "": not given. */
+static msc_attr_value read_text(layout_converter *c, msc_fact_kind kind, const msc_attr_value *v) {
   const msc_layout *l;
   bool digits = kind == MSC_FACT_DIGITS;
   if (!*v->s || (!digits && kind != MSC_FACT_LAYOUT)) return *v;
@@ -49,9 +50,9 @@ static msc_attr_value read_text(converting *c, msc_fact_kind kind, const msc_att
   return !ok ? *v : digits ? msc_digits_attr(l) : msc_layout_attr(l);
 }
 
-static msc_attr_value convert_value(converting *c, msc_fact_kind kind, const msc_attr_value *v);
+static msc_attr_value convert_value(layout_converter *c, msc_fact_kind kind, const msc_attr_value *v);
 
-static msc_attr_value convert_list(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
+static msc_attr_value convert_list(layout_converter *c, msc_fact_kind kind, const msc_attr_value *v) {
   size_t before = c->changes;
   msc_attr_value *item = NULL, one;
   for (size_t i = 0; i < v->list.num; i++) {
@@ -69,7 +70,7 @@ static msc_fact_kind kind_of_fact(const char *name) {
   return row ? row->kind : MSC_FACT_ANY;
 }
 
-static msc_attr_value convert_dict(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
+static msc_attr_value convert_dict(layout_converter *c, msc_fact_kind kind, const msc_attr_value *v) {
   size_t before = c->changes;
   msc_attr *member = NULL;
   for (size_t i = 0; i < v->dict.num; i++) {
@@ -83,7 +84,7 @@ static msc_attr_value convert_dict(converting *c, msc_fact_kind kind, const msc_
   return member ? (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {v->dict.num, member}} : *v;
 }
 
-static msc_attr_value convert_value(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
+static msc_attr_value convert_value(layout_converter *c, msc_fact_kind kind, const msc_attr_value *v) {
   msc_attr_value moved = *v;
   switch (v->kind) {
     case MSC_ATTR_STR: return read_text(c, kind, v);
@@ -110,7 +111,7 @@ static msc_fact_kind kind_in_row(const msc_op_info *info, const char *name, bool
   return MSC_FACT_TEXT;
 }
 
-static void convert_attrs(converting *c, msc_attr *attrs, size_t num, const msc_op_info *info) {
+static void convert_attrs(layout_converter *c, msc_attr *attrs, size_t num, const msc_op_info *info) {
   for (size_t i = 0; i < num; i++) {
     bool declared = false;
     msc_fact_kind kind = kind_in_row(info, attrs[i].name, &declared);
@@ -121,7 +122,7 @@ static void convert_attrs(converting *c, msc_attr *attrs, size_t num, const msc_
 }
 
 bool msc_read_layouts(const msc_module *m, const msc_loc *loc, msc_attr *attrs, size_t num, const msc_op_info *info) {
-  converting c = {.m = m, .loc = loc, .ok = true};
+  layout_converter c = {.m = m, .loc = loc, .ok = true};
   convert_attrs(&c, attrs, num, info);
   return c.ok;
 }
@@ -134,7 +135,7 @@ bool msc_users_layout(const msc_module *m, const msc_loc *loc, const msc_attr_va
 
 /* ---- another mesh ---- */
 
-static void convert_block(converting *c, msc_block *b) {
+static void convert_block(layout_converter *c, msc_block *b) {
   for (size_t i = 0; i < b->num_args; i++) b->args[i]->type = move_type(c, b->args[i]->type);
   for (msc_op *op = b->first; op; op = op->next) {
     c->loc = op->loc;
@@ -151,7 +152,7 @@ bool msc_change_mesh(msc_module *m, const msc_mesh *mesh) {
   msc_mesh old = m->mesh;
   if (!memcmp(&old, mesh, sizeof old)) return true;
   msc_arena *scratch = msc_arena_new(m->ctx);
-  converting c = {.m = m, .old = &old, .moved.index.arena = scratch, .ok = true};
+  layout_converter c = {.m = m, .old = &old, .moved.index.arena = scratch, .ok = true};
   m->mesh = *mesh;
   for (msc_func *f = m->first; f; f = f->next) {
     c.loc = f->loc;

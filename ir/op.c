@@ -1,4 +1,4 @@
-/* op.c: the op table, made from op.def once per context. */
+/* op.c: the text of op.def in; the op table, made once per context, out. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
   s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested, s->sense = kinds[i].sense;
 }
 
-/* "dim:int=0", "stride:ints?", "shape:ints" */
+/* Reads a row's attributes: "dim:int=0 stride:ints? shape:ints". */
 static void parse_attrs(msc_arena *a, msc_op_info *info, const char *text) {
   for (char *w; (w = next_word(a, &text));) {
     assert(info->num_attrs < MSC_OP_ATTRS);

@@ -44,7 +44,7 @@ static bool skip_char(reader *r, char c) {
 
 static uint8_t read_sum(reader *r);
 
-/* "exp(-a)", "max(a, b)"; where ops are built "log1p(a)" as well. */
+/* Reads "exp(-a)" or "max(a, b)"; when ops are built also "log1p(a)", the name of an op. */
 static uint8_t read_formula_call(reader *r) {
   char name[32] = "";
   size_t n = strspn(r->at, "abcdefghijklmnopqrstuvwxyz_0123456789");

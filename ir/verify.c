@@ -50,7 +50,7 @@ static bool check_end(const msc_block *b, msc_op_kind terminator) {
 
 typedef struct {
   msc_arena *arena;
-  const msc_value **defined; /* by id: the value, once its definition was passed */
+  const msc_value **defined; /* by id: the value, once the walk is behind its definition */
   const msc_op **passed;     /* likewise ops */
   msc_numbering num;
 } ssa;
@@ -125,7 +125,7 @@ static bool check_tied(const msc_op *op) {
     int result = msc_tied_result(op, i);
     if (result < 0) continue;
     const msc_value *old = op->in[i].value;
-    /* will get it in another layout */
+    /* a later pass changes the operand's layout */
     bool moves = msc_op_attr(op, MSC_FACT(in_layout)) && same_shape(old->type, op->out[result].type);
     if (old->type != op->out[result].type && !moves)
       ok = msc_op_error(op, MSC_E_TYPE,
@@ -135,8 +135,8 @@ static bool check_tied(const msc_op *op) {
   return ok;
 }
 
-/* The value in whose memory v lies, outside of regions: what the arguments of a region stand for does not matter, since
- * a kernel reads and writes element by element. */
+/* The value of block b whose memory v shares.  Arguments of regions share none, since a kernel reads and writes element
+ * by element. */
 static const msc_value *memory_in(const msc_block *b, const msc_value *v) {
   return b->parent ? v : msc_memory_of(v).root;
 }
@@ -172,8 +172,8 @@ static bool check_region(const msc_op *op) {
   return check_links(op->body) && check_end(op->body, OP_yield);
 }
 
-/* A hash of all that decides whether an op is right by itself: its row, types and layouts. The forward op counts with
- * its own hash, which was computed just before. */
+/* A hash of everything that check_op depends on: the op's row, types and layouts. The forward op is part of it by its
+ * own hash, which is computed before. */
 static uint64_t number_for_op(const msc_op *op, uint64_t mesh) {
   uint64_t h = msc_mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
@@ -198,13 +198,12 @@ static bool check_facts(const msc_op *op, msc_arena *arena) {
     if (!row || !(row->on & MSC_ON_OP))
       ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name,
                         msc_fact_hint(arena, a->name, MSC_ON_OP, info));
-    else if (wrong)
-      ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s %s", info->name, a->name, wrong);
+    else if (wrong) ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s %s", info->name, a->name, wrong);
   }
   return ok;
 }
 
-/* Most passes leave most ops as they are: what was found right once is not looked at again. */
+/* Checks an op, unless it is the same as when it passed the checks before: most passes leave most ops as they are. */
 static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   bool ok = true;
   if (!has_types(op)) return false;
@@ -216,7 +215,7 @@ static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   op->verified = 0;
   ok = known || (msc_check_row(op) & check_facts(op, arena) && check_types(op, arena));
   if (ok) ok = check_tied(op) & (known || msc_verify_layouts(op, arena));
-  if (ok && op->kind != OP_send && op->kind != OP_recv) op->verified = number; /* these look at one another */
+  if (ok && op->kind != OP_send && op->kind != OP_recv) op->verified = number; /* whose checks read their partner */
   return ok;
 }
 
@@ -263,7 +262,7 @@ static bool check_args(const msc_func *f) {
   return ok;
 }
 
-/* `results` names what return gives, `loss` is the number of one of them: a scalar. */
+/* Checks the attributes `results`, the names of the results, and `loss`, the number of a result that is a scalar. */
 static bool check_named_results(const msc_func *f) {
   msc_context *ctx = f->module->ctx;
   const msc_op *end = f->body->last;
@@ -287,7 +286,7 @@ static bool check_named_results(const msc_func *f) {
 static bool verify_func(msc_func *f, uint64_t mesh, msc_arena *arena) {
   bool ok = check_links(f->body) && check_end(f->body, OP_return);
   for (msc_op *op = f->body->first; ok && op; op = op->next) ok &= check_region(op);
-  if (!ok) return false; /* what follows walks the graph */
+  if (!ok) return false; /* the checks below walk the graph */
   ssa s = {.arena = arena, .num = msc_number(f->body)};
   s.defined = msc_new_array(arena, const msc_value *, s.num.num_values);
   s.passed = msc_new_array(arena, const msc_op *, s.num.num_ops);

@@ -7,7 +7,7 @@
 
 /* ---- one layout ---- */
 
-/* NULL, or what is wrong with the layout. */
+/* The fault of the layout as text; NULL: none. */
 static const char *layout_fault(const msc_mesh *mesh, const msc_type *t) {
   msc_box_mesh sizes = msc_mesh_sizes(mesh);
   msc_box_layout cuts = msc_layout_cuts(t->layout);
@@ -40,7 +40,7 @@ static bool check_group(const msc_op *op) {
   return member_attr(op, "from", num) & member_attr(op, "to", num);
 }
 
-/* The largest part of `shape` under a layout is what the value is. */
+/* Checks that the value `part` has the shape of the largest part of `whole` under the layout. */
 static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout *l, const msc_type *part,
                        const char *what) {
   int64_t dim[MSC_MAX_RANK];
@@ -76,8 +76,8 @@ static const char *explain_misfit(const msc_type *whole, const msc_layout *from,
              : "the sizes of parts do not add up to the shape";
 }
 
-/* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the
- * shape. */
+/* Checks a lowered layout change: that its verb can make it, and that operand and result are the parts of its shape
+ * under its layouts. */
 static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_module *m = op->block->func->module;
   const msc_type *x = op->in[i].value->type;
@@ -101,7 +101,7 @@ static bool check_comm(const msc_op *op, msc_arena *arena) {
   return p != NULL;
 }
 
-/* A token goes from one send to one recv over the same channel. */
+/* Checks that the token of a send has one recv, over the same channel. */
 static bool check_pair(const msc_op *op) {
   static const char *const attrs[] = {"axes", "from", "to", "channel"};
   if (op->kind == OP_send) {
@@ -138,9 +138,9 @@ static bool has_layouts(const msc_op *op) {
   return false;
 }
 
-/* Between sharding and partitioning an op says in `in_layout` how it wants its operands; the layout changes that make
- * them so are still to be inserted.  A copy of the op whose operands are as wanted. */
-static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
+/* Copies an op, giving its operands the layouts that its fact `in_layout` wants.  Between sharding and partitioning the
+ * ops that change the operands' layouts are not built yet.  False after a report. */
+static bool copy_with_wanted_layouts(const msc_op *op, msc_arena *arena, msc_op *out_op) {
   const msc_attr_value *list = msc_op_attr(op, MSC_FACT(in_layout));
   msc_context *ctx = msc_op_ctx(op);
   *out_op = *op;
@@ -179,9 +179,9 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   if (!any && !manual && msc_verb_is(info->verb, MSC_VERB_RELAYOUT))
     return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
-  /* what a rank holds, partial or not, to a rank that holds the same */
+  /* A rank sends its part, partial or not, to a rank with the same part. */
   if (msc_info(op)->flags & MSC_MESSAGE) return true;
-  return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);
+  return copy_with_wanted_layouts(op, arena, &wanted) && msc_rule_check(&wanted, arena);
 }
 
 /* ---- a function whose collectives are all there ---- */
@@ -191,7 +191,8 @@ bool msc_verify_partitioned(const msc_func *f, msc_arena *arena) {
   const msc_op *ret = f->body->last;
   msc_op wanted;
   bool ok = true;
-  if (!partitioned || partitioned->kind != MSC_ATTR_BOOL || !partitioned->b || !as_wanted(ret, arena, &wanted))
+  if (!partitioned || partitioned->kind != MSC_ATTR_BOOL || !partitioned->b ||
+      !copy_with_wanted_layouts(ret, arena, &wanted))
     return true;
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_layout *l = ret->in[i].value->type->layout, *want = wanted.in[i].value->type->layout;

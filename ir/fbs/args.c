@@ -11,7 +11,7 @@
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* Each name that occurs more than once is reported once. */
+/* Reports each name that occurs more than once, once. */
 static bool check_distinct(fbs_reader *r, const char *what, const char **name, size_t num) {
   const char **sorted = msc_arena_copy(r->scratch, name, num * sizeof *name);
   bool ok = true;
@@ -65,7 +65,7 @@ static const char *read_input(fbs_reader *r, uint32_t i, model_input in) {
 
 /* ---- parameters ---- */
 
-/* Shortest text that reads back as v. */
+/* The shortest text that reads back as v. */
 static const char *number_text(fbs_reader *r, double v) {
   char text[40];
   for (int digits = 1; digits <= 17; digits++) {
@@ -106,7 +106,7 @@ static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
   return fbs_error(r, MSC_E_FORMAT, p, "unknown init %s; it is one of zeros, ones, constant, normal, uniform", kind);
 }
 
-/* msc.weights = {file, tensor[, bytes, xxh3]} */
+/* Sets the fact msc.weights = {file, tensor[, bytes, xxh3]} of an argument. */
 static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg) {
   uint32_t number = model_weights_file(w), num = model_model_weight_files_num(r->model);
   if (number >= num)
@@ -159,8 +159,7 @@ static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value 
   if (model_parameter_parameter_server(t)) msc_arg_put(f, arg, msc_fact_msc_parameter_server(true));
   if (model_parameter_cache_rows(t) < 0)
     fbs_error(r, MSC_E_FORMAT, p, "cache_rows is %" PRId64 "; it is at least 0", model_parameter_cache_rows(t));
-  else if (model_parameter_cache_rows(t))
-    msc_arg_put(f, arg, msc_fact_msc_cache_rows(model_parameter_cache_rows(t)));
+  else if (model_parameter_cache_rows(t)) msc_arg_put(f, arg, msc_fact_msc_cache_rows(model_parameter_cache_rows(t)));
 }
 
 static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) {
@@ -188,7 +187,7 @@ static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) 
   return name;
 }
 
-/* Checks that the body's own list of arguments, if given, says the same. */
+/* Checks that the body's own list of arguments, if there is one, is the same. */
 static void check_body_args(fbs_reader *r) {
   model_graph body = model_model_body(r->model);
   uint32_t inputs = model_model_inputs_num(r->model), num = inputs + model_model_parameters_num(r->model);
@@ -221,7 +220,7 @@ bool fbs_read_args(fbs_reader *r) {
 
 /* ---- constants ---- */
 
-/* The elements of a constant, or the one that follows from the model's sizes; NULL after a report. */
+/* The elements of a constant, of which one may be a formula of the model's sizes; NULL after a report. */
 static const void *constant_data(fbs_reader *r, fbs_place p, model_constant c, msc_dtype dtype) {
   uint32_t bytes = model_constant_data_num(c);
   void *data = msc_arena_copy(msc_context_arena(r->ctx), model_constant_data_data(c), bytes);
@@ -284,8 +283,8 @@ static void check_body_results(fbs_reader *r) {
     fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its results are not the outputs");
 }
 
-/* New values of parameters that forward itself computes, as running statistics: results behind the outputs, named and
- * tied by `ties` to the parameters. */
+/* Adds as results behind the outputs the new values of parameters that forward itself computes, such as running
+ * statistics; `ties` ties them to the parameters. */
 static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   uint32_t num_state = model_model_state_num(r->model);
   size_t first = num;
@@ -316,7 +315,7 @@ static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_
   return num;
 }
 
-/* The loss, when there is one, is a result: the output with its value, else a first result called "loss". */
+/* Makes the loss, if there is one, a result: the output that is the same value, else a first result called "loss". */
 static size_t place_loss(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   model_train train = model_model_train(r->model);
   fbs_place p = {r->file, NULL, "train"};
@@ -386,7 +385,7 @@ static bool put_parameters(fbs_reader *r, fbs_place p, model_optimizer o, msc_at
   return true;
 }
 
-/* {kind = "momentum", lr = ..., parameters = ["w"]}; what may stand in it is the business of passes/2_train. */
+/* Reads an optimizer as {kind = "momentum", lr = ..., parameters = ["w"]}; passes/2_train checks its members. */
 static bool read_optimizer(fbs_reader *r, uint32_t i, model_optimizer o, msc_attr_value *out_value) {
   fbs_place p = fbs_at_file(r, "optimizer %u", i);
   msc_attr *attrs = NULL;

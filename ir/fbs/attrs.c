@@ -1,4 +1,4 @@
-/* attrs.c: attributes and hints of model.fbs in, IR attributes out, and back. */
+/* attrs.c: attributes and hints of a model.fbs in; IR attributes out, and back. */
 #include <string.h>
 
 #include "ir/fbs/fbs.h"
@@ -34,7 +34,7 @@ static bool read_type_ref(fbs_reader *r, fbs_place p, model_attr a, msc_attr_val
   return t != NULL;
 }
 
-/* Puts what follows from the model's sizes in place of numbers of an Int or Ints. */
+/* Replaces numbers of an Int or Ints by the values of their formulas of the model's sizes. */
 static bool apply_sizes(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *item, uint32_t num) {
   bool ok = true;
   for (uint32_t i = 0; i < num && i < model_attr_sizes_num(a); i++)
@@ -85,7 +85,7 @@ static void give_hint(hints *h, const char *name, msc_attr_value v) {
   msc_put_attr(h->r->ctx, h->attrs, h->num_attrs, name, v);
 }
 
-/* `absent` is the value that says nothing was given; smaller ones are wrong. */
+/* Adds a hint that is a number; `absent`: the value of a hint that is not given, below which a value is an error. */
 static void give_int(hints *h, const char *name, int64_t v, int64_t absent) {
   if (v < absent)
     h->ok = fbs_error(h->r, MSC_E_FORMAT, h->p, "%s is %" PRId64 "; it is at least %" PRId64, name, v, absent + 1);
@@ -107,7 +107,7 @@ static void add_hint_text(hints *h, const char *name, const char *text, uint32_t
   else h->ok = false;
 }
 
-/* The splits of in_strategy or out_strategy. */
+/* Adds the splits of in_strategy or out_strategy. */
 static void give_splits(hints *h, const char *name, model_split (*split)(model_hints, uint32_t), model_hints t,
                         uint32_t num) {
   msc_attr_value *entry, v = empty_list_of(h->r, num, &entry);
@@ -131,7 +131,7 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
   give_hint(h, name, v);
 }
 
-/* How a hint of each kind stands in a model file. */
+/* Reads a hint of each kind from a model file. */
 #define READ_SPLITS(id) \
   if (has_model_hints_##id(t)) give_splits(&h, MSC_FACT(id), model_hints_##id, t, model_hints_##id##_num(t));
 #define READ_LAYOUTS(id)       \
@@ -181,7 +181,7 @@ bool fbs_is_hint(const char *name) {
 
 /* ---- hints of blocks ---- */
 
-/* Refuses hints on a block that its ops cannot inherit, since they speak of operands or of the block as a whole. */
+/* Reports hints on a block that its ops cannot inherit, because they are about operands or the block as a whole. */
 static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t),
                         has_model_hints_out_layout(t), has_model_hints_manual_split(t)};
@@ -195,7 +195,7 @@ static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   return true;
 }
 
-/* A name for the block that no other has: layers made one after the other may share their name. */
+/* A name for the block that no other block has, since layers made one after the other may share their name. */
 static msc_attr_value name_of_block(fbs_reader *r, const char *path) {
   bool same = r->named && !strcmp(r->named, path);
   r->num_named++;
@@ -203,8 +203,8 @@ static msc_attr_value name_of_block(fbs_reader *r, const char *path) {
   return msc_str(r->ctx, same ? msc_arena_printf(r->scratch, "%s#%d", path, r->num_named) : path);
 }
 
-/* Gives the ops of a block its name, in `recompute` if they are to be computed again, in `memory_limit` if the block
- * has a limit. */
+/* Adds the block's name to the hints that its ops inherit: as `recompute` if they are to be computed again, as
+ * `memory_limit` if the block has a limit. */
 static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
   int64_t limit = model_hints_memory_limit(t);
   bool again = path && model_hints_recompute(t) == 1;
@@ -220,8 +220,8 @@ static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr *
                 msc_fact_memory_limit((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}}));
 }
 
-/* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops
- * inherit; with recompute or memory_limit they inherit its name. */
+/* The ops of a block with shard inherit an attribute `shard` with the hints about the block's arguments and results;
+ * those of one with recompute or memory_limit inherit its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs,
                           size_t *num_attrs) {
   msc_attr *read = NULL, *own = NULL;

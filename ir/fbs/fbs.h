@@ -1,4 +1,5 @@
-/* fbs.h: what the files that turn model.fbs into IR and back share.  Public entries are in ir.h. */
+/* fbs.h: the reader's state and functions that the files between model.fbs and IR share.  Public entries are in
+ * model.h. */
 #ifndef MSC_IR_FBS_H
 #define MSC_IR_FBS_H
 
@@ -14,10 +15,10 @@ enum {
   FBS_MAX_BLOCK_PATH = 1024,
   FBS_MAX_SIZES = 64,
   FBS_MAX_SIZE_TEXT = 1024,
-  FBS_MAX_ERRORS = 1000, /* then the rest of the file is not looked at */
+  FBS_MAX_ERRORS = 1000, /* after so many the reader stops */
 };
 
-/* Where something stands, for messages: a location, the name of the op or parameter, and words such as "op 3
+/* A place in the file, for messages: a location, the name of the op or parameter, and words such as "op 3
  * (matmul)". */
 typedef struct {
   const msc_loc *loc;
@@ -53,8 +54,8 @@ typedef struct {
   const msc_loc **loc;   /* by location number */
   const char **node;     /* likewise: the exporter's name for it */
   fbs_block *block;
-  const char *named; /* the last block whose ops name it, */
-  int num_named;     /* and how many there were */
+  const char *named; /* the last block to which fbs_read_block_hints gave a name */
+  int num_named;     /* the number of such blocks so far */
   uint32_t num_values;
   const msc_type **declared; /* by value number; NULL: bad and reported */
   msc_value **value;         /* once defined */
@@ -62,7 +63,7 @@ typedef struct {
 
 /* Reports at p; false.  Counts towards FBS_MAX_ERRORS. */
 bool fbs_error(fbs_reader *r, msc_code code, fbs_place p, const char *fmt, ...) MSC_PRINTF(4, 5);
-/* The place called `fmt` without a location of its own. */
+/* A place without a location of its own, which messages call `fmt`. */
 fbs_place fbs_at_file(fbs_reader *r, const char *fmt, ...) MSC_PRINTF(2, 3);
 /* An interned copy; reports and NULL for text with a NUL inside. */
 const char *fbs_text(fbs_reader *r, fbs_place p, const char *text, uint32_t bytes);
@@ -83,9 +84,9 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
 /* ---- fbs/sizes.c: sizes that the model leaves to its user ---- */
 
 bool fbs_read_sizes(fbs_reader *r); /* false: a size has no value */
-/* What a text such as "2*batch+1" is; reports at p if it is no whole number. */
+/* Computes a text such as "2*batch+1"; reports at p if the result is no whole number. */
 bool fbs_evaluate_size(fbs_reader *r, fbs_place p, const char *text, int64_t *out);
-/* Puts what a field `sizes` or `size` says in place of the number beside it; an empty text says nothing. */
+/* Replaces a number by the value of the text in the field `sizes` or `size` beside it, unless that is empty. */
 bool fbs_apply_size(fbs_reader *r, fbs_place p, const char *text, uint32_t bytes, int64_t *number);
 
 /* ---- fbs/attrs.c: attributes and hints, both ways ---- */
@@ -99,8 +100,8 @@ bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char 
                           size_t *num_attrs);
 bool fbs_is_hint(const char *name);
 bool fbs_is_in_row(const msc_op_info *info, const char *name); /* the op's row has such an attribute */
-/* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type; text: formulas
- * of its numbers, or NULL. */
+/* Writes an attribute.  False when a model.fbs cannot have v; the builder may then not be used any more.  type_number:
+ * of v if it is a type; text: formulas of its numbers, or NULL. */
 bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number,
                   const char *const *text);
 bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v);

@@ -1,10 +1,10 @@
-/* flatbuf.c: any bytes in, "every accessor stays inside" or the first fault out.  One engine walks the tables that
- * tools/fbtables.py makes from a schema. */
+/* flatbuf.c: any bytes and the tables that tools/fbtables.py makes from a schema in; true, so that every accessor stays
+ * inside the buffer, or the first fault out. */
 #include "ir/fbs/flatbuf.h"
 
-/* Work is bounded by what is visited, not by what is stored: tables that share children form a DAG with exponentially
- * many paths, and readers walk all of them.  So tables and list elements are counted at every visit, and the bytes of
- * vectors too, because readers copy those; real files share strings and short vectors, a few times their size. */
+/* Tables and list elements are counted at every visit, because tables that share children form a DAG with exponentially
+ * many paths, all of which readers walk.  The bytes of vectors are counted at every visit too, because readers copy
+ * them; real files share strings and short vectors, up to a few times the size of the file. */
 #define SHARED_BYTES 32
 #define SHARED_SLACK 65536
 
@@ -105,8 +105,8 @@ static bool check_field(verifier *v, place p, uint64_t at, int depth) {
   }
 }
 
-/* Table and vtable heads at `at`.  The size of the table that a vtable states is not looked at: writers that share
- * vtables leave another table's there. */
+/* Checks the heads of the table at `at` and of its vtable.  The size of the table in a vtable is not checked: writers
+ * that share vtables leave another table's there. */
 static bool check_head(verifier *v, place p, uint64_t at, uint64_t *out_vtable, unsigned *out_vtable_bytes) {
   if (at % 4 || at + 4 > v->bytes) return fault(v, p, at, "table outside the file or misaligned");
   int64_t vtable = (int64_t)at - flatbuf_load_i32(v->data + at);

@@ -1,4 +1,4 @@
-/* flatbuf.h: checking and reading FlatBuffers in place; libc only, shared by compiler and runtime.
+/* flatbuf.h: checks and reads FlatBuffers in place; libc only, shared by compiler and runtime.
  *
  * tools/fbtables.py turns a schema into NAME_fbs.h: the tables below for flatbuf_verify, and typed accessors.
  *
@@ -76,7 +76,7 @@ bool flatbuf_verify(const flatbuf_schema *schema, const void *data, size_t bytes
 
 /* ---- reading: what the generated accessors are made of ---- */
 
-typedef struct { const uint8_t *at; } flatbuf_any; /* a union's value before its type is looked at */
+typedef struct { const uint8_t *at; } flatbuf_any; /* a union's value of any type */
 
 #define FLATBUF_READ(T, name)                           \
   static inline T flatbuf_##name(const uint8_t *p) {    \

@@ -1,8 +1,8 @@
-/* flatbuf_build.c: calls in document order in, FlatBuffers bytes out.
+/* flatbuf_build.c: calls in document order in; the bytes of a FlatBuffer out.
  *
- * The format wants children before parents and is written from its end to its start, so a position is a distance from
- * the end ("ref").  A closed table, list or string is written at once; what an open table has been given so far waits
- * on stacks until it is closed. */
+ * In the format children come before parents, and it is written from its end to its start, so a position is a distance
+ * from the end ("ref").  A closed table, list or string is written at once; the fields of an open table are on stacks
+ * until it is closed. */
 #include "ir/fbs/flatbuf_build.h"
 
 #include <stdlib.h>
@@ -30,12 +30,12 @@ typedef struct {
 /* Contents already written, found by their bytes. */
 typedef struct {
   uint32_t ref, bytes, hash; /* bytes 0: free */
-} seen;
+} written_bytes;
 
 typedef struct {
-  seen *slot;
+  written_bytes *slot;
   size_t num, capacity; /* a power of two */
-} seen_set;
+} written_set;
 
 struct flatbuf_builder {
   flatbuf_realloc *alloc;
@@ -46,7 +46,7 @@ struct flatbuf_builder {
   uint32_t root;  /* ref of the root table, 0: not closed yet */
   const flatbuf_schema *schema;
   stack frames, pendings, values, refs;
-  seen_set strings, vtables;
+  written_set strings, vtables;
   flatbuf_status status;
   char fault[96];
 };
@@ -90,7 +90,7 @@ static uint8_t *at_ref(const flatbuf_builder *b, uint32_t ref) { return b->data 
 
 /* ---- bytes ---- */
 
-/* Room for `bytes` in front of what is written, so placed that the byte `lead` into it is aligned; zeroed. */
+/* Makes room for `bytes`, zeroed, in front of the bytes written so far, such that byte `lead` of it is aligned. */
 static uint8_t *prepend(flatbuf_builder *b, size_t bytes, size_t lead, uint32_t align) {
   if (align > b->align) b->align = align;
   if (bytes > FLATBUF_MAX_BYTES) return fail(b, FLATBUF_TOO_BIG, "", "larger than 2 GiB"), NULL;
@@ -128,16 +128,17 @@ static uint32_t hash_of(const uint8_t *p, size_t bytes) {
 }
 
 /* The slot of these bytes, or the free slot where they belong. */
-static seen *find(const flatbuf_builder *b, const seen_set *set, const uint8_t *p, uint32_t bytes, uint32_t hash) {
+static written_bytes *find(const flatbuf_builder *b, const written_set *set, const uint8_t *p, uint32_t bytes,
+                           uint32_t hash) {
   for (size_t i = hash & (set->capacity - 1);; i = (i + 1) & (set->capacity - 1)) {
-    seen *s = &set->slot[i];
+    written_bytes *s = &set->slot[i];
     if (!s->bytes || (s->hash == hash && s->bytes == bytes && !memcmp(at_ref(b, s->ref), p, bytes))) return s;
   }
 }
 
-static bool make_room(flatbuf_builder *b, seen_set *set) {
+static bool make_room(flatbuf_builder *b, written_set *set) {
   if (4 * set->num < 3 * set->capacity) return true;
-  seen_set bigger = {NULL, set->num, set->capacity ? 2 * set->capacity : 64};
+  written_set bigger = {NULL, set->num, set->capacity ? 2 * set->capacity : 64};
   bigger.slot = b->alloc(b->user, NULL, 0, bigger.capacity * sizeof *bigger.slot);
   if (!bigger.slot) return fail(b, FLATBUF_NOMEM, "", "out of memory");
   memset(bigger.slot, 0, bigger.capacity * sizeof *bigger.slot);
@@ -152,17 +153,18 @@ static bool make_room(flatbuf_builder *b, seen_set *set) {
   return true;
 }
 
-/* The bytes just written (at the front): the ref of an earlier copy, else their own.  `before`: `used` without them. */
-static uint32_t shared(flatbuf_builder *b, seen_set *set, uint32_t bytes, size_t before) {
+/* The ref of an earlier copy of the `bytes` at the front, which are then dropped; without one, their own ref.
+ * `before`: `used` without them. */
+static uint32_t shared(flatbuf_builder *b, written_set *set, uint32_t bytes, size_t before) {
   if (!make_room(b, set)) return 0;
   const uint8_t *p = at_ref(b, (uint32_t)b->used);
   uint32_t hash = hash_of(p, bytes);
-  seen *s = find(b, set, p, bytes, hash);
+  written_bytes *s = find(b, set, p, bytes, hash);
   if (s->bytes) {
     b->used = before;
     return s->ref;
   }
-  *s = (seen){(uint32_t)b->used, bytes, hash};
+  *s = (written_bytes){(uint32_t)b->used, bytes, hash};
   set->num++;
   return s->ref;
 }
@@ -203,7 +205,8 @@ static bool complete(flatbuf_builder *b, const flatbuf_table *t, const pending *
   return true;
 }
 
-/* Offsets of the fields given, large alignments first: no holes.  Returns the bytes of the inline part. */
+/* Writes the offsets of the fields into the vtable, large alignments first, so that there are no holes.  Returns the
+ * bytes of the inline part. */
 static unsigned lay_out(const flatbuf_table *t, const pending *given, size_t num, uint8_t *vtable,
                         unsigned *out_align) {
   unsigned end = 4;
@@ -396,17 +399,17 @@ void flatbuf_builder_free(flatbuf_builder *b) {
   release(b, b->pendings.items, b->pendings.capacity * sizeof(pending));
   release(b, b->values.items, b->values.capacity);
   release(b, b->refs.items, b->refs.capacity * sizeof(uint32_t));
-  release(b, b->strings.slot, b->strings.capacity * sizeof(seen));
-  release(b, b->vtables.slot, b->vtables.capacity * sizeof(seen));
+  release(b, b->strings.slot, b->strings.capacity * sizeof(written_bytes));
+  release(b, b->vtables.slot, b->vtables.capacity * sizeof(written_bytes));
   b->alloc(b->user, b, sizeof *b, 0);
 }
 
 void flatbuf_builder_reset(flatbuf_builder *b) {
   b->used = 0, b->align = 8, b->root = 0, b->status = FLATBUF_OK;
   b->frames.num = b->pendings.num = b->values.num = b->refs.num = 0;
-  seen_set *sets[] = {&b->strings, &b->vtables};
+  written_set *sets[] = {&b->strings, &b->vtables};
   for (int i = 0; i < 2; i++) {
-    if (sets[i]->slot) memset(sets[i]->slot, 0, sets[i]->capacity * sizeof(seen));
+    if (sets[i]->slot) memset(sets[i]->slot, 0, sets[i]->capacity * sizeof(written_bytes));
     sets[i]->num = 0;
   }
 }

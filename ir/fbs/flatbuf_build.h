@@ -1,4 +1,4 @@
-/* flatbuf_build.h: writing FlatBuffers as one writes a document, from the outside in; libc only.
+/* flatbuf_build.h: writes FlatBuffers in the order of a document, from the outside in; libc only.
  *
  *     flatbuf_builder *b = flatbuf_builder_new(NULL, NULL);
  *     plan_plan_begin(b);
@@ -38,8 +38,9 @@ const char *flatbuf_builder_fault(const flatbuf_builder *b);
 
 /* Closes the innermost table or list. */
 void flatbuf_end(flatbuf_builder *b);
-/* After the root table was closed: the finished buffer; scalars in it may still be changed in place.  Its vectors are
- * aligned within it; who reads it in place copies it to memory aligned to FLATBUF_ALIGN.  NULL after an error. */
+/* Returns the finished buffer after the root table was closed; scalars in it may still be changed in place.  Its
+ * vectors are aligned within it: to read them in place, copy it to memory aligned to FLATBUF_ALIGN.  NULL after an
+ * error. */
 void *flatbuf_finish(flatbuf_builder *b, size_t *out_bytes);
 /* Begins the next buffer; memory is kept. */
 void flatbuf_builder_reset(flatbuf_builder *b);

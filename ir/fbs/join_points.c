@@ -1,5 +1,5 @@
-/* join_points.c: one model read for several values of its open sizes in; the numbers that differ between the readings
- * as formulas of the sizes out, in the form that sizes.c reads: "2*batch+1". */
+/* join_points.c: one model, read for several values of its open sizes, in; formulas of the sizes for the numbers that
+ * differ between the readings, as sizes.c reads them ("2*batch+1"), out. */
 #include <string.h>
 
 #include "ir/fbs/join_points.h"
@@ -8,8 +8,8 @@
 
 /* ---- formulas ---- */
 
-/* How often the product of the sizes in `set` occurs in the polynomial that is v at the corners, times the product of
- * the distances between the two values of each size.  False: the numbers are too large. */
+/* The factor of the product of the sizes in `set` in the polynomial that is v at the corners, times the product of the
+ * distances between the two values of each size.  False: the numbers are too large. */
 static bool find_factor(const fbs_open *o, const int64_t *v, unsigned set, int64_t *out) {
   const int64_t *from = o->point[0].size, *to = o->point[(1u << o->num_names) - 1].size;
   *out = 0;
@@ -33,7 +33,7 @@ static bool product_of(const fbs_open *o, const int64_t *size, unsigned set, int
 }
 
 /* Is the polynomial v at the points that are no corners? */
-static bool holds(const fbs_open *o, const int64_t *v, const int64_t *factor, int64_t divisor) {
+static bool polynomial_holds(const fbs_open *o, const int64_t *v, const int64_t *factor, int64_t divisor) {
   for (size_t p = (size_t)1 << o->num_names; p < o->num_points; p++) {
     int64_t sum = 0, product, wanted;
     for (unsigned set = 0; set < 1u << o->num_names; set++)
@@ -66,7 +66,7 @@ const char *fbs_formula(fbs_open *o, const int64_t *v) {
   for (size_t i = 0; i < o->num_names; i++) divisor *= o->point[num - 1].size[i] - o->point[0].size[i];
   for (unsigned set = 0; set < num; set++)
     if (!find_factor(o, v, set, &factor[set])) return NULL;
-  if (!holds(o, v, factor, divisor)) return NULL;
+  if (!polynomial_holds(o, v, factor, divisor)) return NULL;
   by = divisor;
   for (unsigned set = 0; set < num; set++) by = msc_gcd(by, factor[set]);
   if (by < 0) by = -by;
@@ -168,7 +168,7 @@ static bool is_uniform(const msc_attr_value *v) {
 
 static bool is_whole(double x) { return x > -9e15 && x < 9e15 && x == (double)(int64_t)x; }
 
-/* All the same element: the one is kept, or what it is made of. */
+/* Joins constants that have one element each: it is equal at all points or becomes a formula. */
 static bool join_uniform(fbs_open *o, msc_op *const *op, const msc_attr_value *const *v, bool keep) {
   const int64_t *number[FBS_MAX_POINTS];
   int64_t own[FBS_MAX_POINTS];
@@ -214,7 +214,7 @@ static bool is_counting(const msc_attr_value *v, fbs_counting *out) {
   return false;
 }
 
-/* Puts ops that count in the place of a constant op. */
+/* Replaces a constant op by ops that compute its numbers from iota. */
 static bool count_by_ops(fbs_open *o, const fbs_counted *counted) {
   msc_op *op = counted->op;
   fbs_counting c = counted->by;

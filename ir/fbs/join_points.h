@@ -1,4 +1,4 @@
-/* join_points.h: what differs between the readings of one model for several values of its open sizes. */
+/* join_points.h: readings of one model for several values of its open sizes in; the differences as formulas out. */
 #ifndef MSC_IR_FBS_JOIN_POINTS_H
 #define MSC_IR_FBS_JOIN_POINTS_H
 

@@ -1,11 +1,12 @@
 /* open_sizes.c: a model whose source leaves sizes open in; the bytes of one model.fbs for all sizes out.  The source is
- * read once for each of several values of the sizes, and what differs becomes formulas; these are checked where sizes
- * are 1 and where they are large, as numbers may change above some size only. */
+ * read once for each of several values of the sizes, and numbers that differ become formulas; these are checked also
+ * for sizes of 1 and large ones, because a number may change only above some size. */
 #include <string.h>
 
 #include "ir/fbs/join_points.h"
 
-/* Three values of each size, whose distances have no common divisor: what rounds is no formula for all three. */
+/* Three values of each size, whose distances have no common divisor, so that no formula fits a number that is rounded.
+ */
 static const int64_t usual[MSC_MAX_OPEN_SIZES][3] = {{23, 30, 41}, {26, 35, 46}, {19, 32, 37}, {17, 28, 43}};
 static const int64_t far_sizes[] = {1 << 16, 1 << 12, 1 << 9}, near_sizes[] = {1, 2};
 
@@ -13,10 +14,10 @@ typedef struct {
   const msc_model_bytes *source;
   msc_finish_fn *finish;
   void *user;
-} reading;
+} open_source;
 
 /* Reads the source for the sizes of point p, which is then the last one. */
-static bool read_point(fbs_open *o, const reading *r, size_t p) {
+static bool read_point(fbs_open *o, const open_source *r, size_t p) {
   fbs_point *point = &o->point[p];
   msc_model_bytes source = *r->source;
   msc_dim_size *dim = msc_new_array(o->arena, msc_dim_size, source.num_dims + o->num_names + 1);
@@ -40,7 +41,7 @@ static bool report_difference(fbs_open *o, const msc_model_bytes *source) {
   return msc_error(o->ctx, MSC_E_UNSUPPORTED, msc_loc_of(o->ctx, &here), fmt, o->wrong, names, o->name[0]);
 }
 
-/* Tells for which sizes the source could not be read. */
+/* Adds a note with the sizes for which the source could not be read. */
 static bool note_sizes(fbs_open *o, const fbs_point *p, const msc_model_bytes *source) {
   const msc_loc here = {.file = msc_intern(o->ctx, source->name), .implied = true};
   const char *text = "";
@@ -52,7 +53,7 @@ static bool note_sizes(fbs_open *o, const fbs_point *p, const msc_model_bytes *s
   return false;
 }
 
-static bool find_formulas(fbs_open *o, const reading *r) {
+static bool find_formulas(fbs_open *o, const open_source *r) {
   size_t corners = (size_t)1 << o->num_names;
   for (size_t p = 0; p <= corners; p++) {
     for (size_t i = 0; i < o->num_names; i++) o->point[p].size[i] = usual[i][p == corners ? 2 : p >> i & 1];
@@ -61,9 +62,9 @@ static bool find_formulas(fbs_open *o, const reading *r) {
   return fbs_join_points(o, false) || report_difference(o, r->source);
 }
 
-/* The first of `num` sizes for which formulas hold while the other sizes are usual ones becomes one more point.  False:
+/* Adds a point with the first of `num` sizes for which the formulas hold while the other sizes are usual ones.  False:
  * they hold for none. */
-static bool try_sizes(fbs_open *o, const reading *r, size_t name, size_t num, const int64_t *size, int64_t *out) {
+static bool try_sizes(fbs_open *o, const open_source *r, size_t name, size_t num, const int64_t *size, int64_t *out) {
   size_t p = o->num_points;
   for (size_t k = 0; k < num; k++) {
     msc_diag_mark mark = msc_mark_diags(o->ctx);
@@ -77,7 +78,7 @@ static bool try_sizes(fbs_open *o, const reading *r, size_t name, size_t num, co
   return false;
 }
 
-static void find_bounds(fbs_open *o, const reading *r) {
+static void find_bounds(fbs_open *o, const open_source *r) {
   for (size_t i = 0; i < o->num_names; i++) {
     if (!try_sizes(o, r, i, sizeof near_sizes / sizeof *near_sizes, near_sizes, &o->low[i])) o->low[i] = usual[i][0];
     if (!try_sizes(o, r, i, sizeof far_sizes / sizeof *far_sizes, far_sizes, &o->high[i])) o->high[i] = usual[i][2];
@@ -87,7 +88,7 @@ static void find_bounds(fbs_open *o, const reading *r) {
 const void *msc_write_open_fbs(msc_context *ctx, const msc_model_bytes *source, size_t num, const char *const *name,
                                msc_finish_fn *finish, void *user, size_t *out_bytes) {
   msc_arena *arena = msc_context_arena(ctx);
-  const reading r = {source, finish, user};
+  const open_source r = {source, finish, user};
   const msc_loc here = {.file = msc_intern(ctx, source->name), .implied = true};
   if (num > MSC_MAX_OPEN_SIZES)
     return msc_error(ctx, MSC_E_UNSUPPORTED, msc_loc_of(ctx, &here),
@@ -103,6 +104,7 @@ const void *msc_write_open_fbs(msc_context *ctx, const msc_model_bytes *source, 
   const void *data = fbs_write_open(o, arena, out_bytes);
   msc_dim_size *dim = msc_new_array(arena, msc_dim_size, num);
   for (size_t i = 0; i < num; i++) dim[i] = (msc_dim_size){name[i], o->point[0].size[i]};
-  /* read back: rules of model.fbs that the source need not keep are reported now, not at the user's compile */
+  /* The file is read back, so that faults of the source by the rules of model.fbs are reported now, and not when the
+   * user compiles it. */
   return data && msc_read_fbs(ctx, source->name, data, *out_bytes, num, dim) ? data : NULL;
 }

@@ -1,6 +1,6 @@
 /* read_fbs.c: the bytes of a model.fbs in; a module with the function "forward", or every fault of the file reported,
- * out.  First the structure (flatbuf.c), then the meaning: numbers in range, values defined once and before use, ops as
- * their rows say, shapes computed again and compared with the declared ones, hints that fit. */
+ * out.  It checks first the structure (flatbuf.c), then the meaning: numbers are in range, values are defined once and
+ * before they are used, ops fit their rows of op.def, shapes are equal to the declared ones, hints are valid. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void count_unknown(fbs_reader *r, unknown_ops *u, const char *kind, const
       u->item[i].count++;
       return;
     }
-  if (u->num >= FBS_MAX_ERRORS) return; /* a file of random names */
+  if (u->num >= FBS_MAX_ERRORS) return; /* more names than a real file has */
   msc_grow(r->scratch, u->item, u->num);
   u->item[u->num++] = (unknown_op){kind, 1, loc};
 }
@@ -78,7 +78,7 @@ static void report_unknown_ops(fbs_reader *r, unknown_ops *u) {
 
 /* Defines the results of a faulty op, so that the ops after it can be checked too; if the file does not know all sizes
  * they have no type, and their uses are skipped. */
-static msc_value *stand_in(fbs_reader *r, const msc_type *type) {
+static msc_value *new_result(fbs_reader *r, const msc_type *type) {
   msc_value *v = msc_new(r->scratch, msc_value);
   bool known = type != NULL;
   for (int d = 0; known && d < type->rank; d++) known = type->dim[d] >= 0;
@@ -89,7 +89,7 @@ static msc_value *stand_in(fbs_reader *r, const msc_type *type) {
 static void define_stand_ins(fbs_reader *r, model_op o) {
   for (uint32_t i = 0; i < model_op_results_num(o); i++) {
     uint32_t number = model_op_results(o, i);
-    if (number < r->num_values && !r->value[number]) r->value[number] = stand_in(r, r->declared[number]);
+    if (number < r->num_values && !r->value[number]) r->value[number] = new_result(r, r->declared[number]);
   }
 }
 
@@ -102,7 +102,7 @@ static bool unknown_attr(fbs_reader *r, fbs_place p, const msc_op_info *info, co
                    near ? "?" : "");
 }
 
-/* The op's attributes and hints, those of its block first. */
+/* Reads the op's attributes and hints, after those that it inherits from its block. */
 static bool read_op_attrs(fbs_reader *r, fbs_place p, model_op o, msc_op *op) {
   const msc_op_info *info = msc_op_info_of(r->ctx, (msc_op_kind)op->kind);
   const fbs_block *block = fbs_block_of(r, model_op_block(o), p);
@@ -241,8 +241,7 @@ static bool read_mesh(fbs_reader *r) {
 static bool read_name(fbs_reader *r) {
   fbs_place p = {r->file, NULL, "name"};
   const char *name = fbs_text(r, p, model_model_name(r->model), model_model_name_len(r->model));
-  if (name && *name)
-    msc_attrs_put(r->ctx, &r->module->attrs, &r->module->num_attrs, msc_fact_msc_name(r->ctx, name));
+  if (name && *name) msc_attrs_put(r->ctx, &r->module->attrs, &r->module->num_attrs, msc_fact_msc_name(r->ctx, name));
   return true;
 }
 
@@ -263,7 +262,7 @@ static msc_module *read_model(fbs_reader *r) {
     msc_note(r->ctx, r->file,
              "--dim changes a size that the model states as a number, and others may be made of it; models of "
              "msc.export(..., dynamic_shapes=\"batch\") say which");
-  /* tied operands and what else is a rule of all IR */
+  /* Tied operands and the other rules of all IR are checked here. */
   return r->num_errors || !msc_verify(r->module) ? NULL : r->module;
 }
 

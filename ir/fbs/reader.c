@@ -1,4 +1,4 @@
-/* reader.c: what all readers of parts of a model.fbs need: faults at their places, texts, values by number. */
+/* reader.c: functions for all readers of parts of a model.fbs: reports of faults at places, texts, values by number. */
 #include <string.h>
 
 #include "ir/fbs/fbs.h"

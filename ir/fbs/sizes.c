@@ -1,5 +1,5 @@
-/* sizes.c: the sizes that a model leaves to its user, and --dim, in; the numbers that follow from them out.  Texts are
- * sums of products of whole numbers and names, "2*batch+1", in parentheses where a number divides the whole. */
+/* sizes.c: the sizes that a model leaves to its user, --dim, and formulas in; the formulas' values out.  A formula is a
+ * sum of products of whole numbers and names, "2*batch+1", in parentheses if a number divides it. */
 #include <ctype.h>
 #include <string.h>
 
@@ -81,8 +81,8 @@ bool fbs_apply_size(fbs_reader *r, fbs_place p, const char *text, uint32_t bytes
 
 /* ---- what the model names, and what --dim says of it ---- */
 
-/* Does --dim number i speak of the size `name`?  By this name, as dimension d of an input that is so long, "x.1", or
- * as "batch", if that dimension is the batch. */
+/* Does --dim number i give the size `name`?  It may be called by this name, by a dimension of an input that has this
+ * size, "x.1", or "batch" if that dimension is the batch. */
 static bool is_named(fbs_reader *r, const char *name, size_t i) {
   const char *said = r->dim[i].name;
   if (!strcmp(said, name)) return true;
@@ -124,7 +124,7 @@ static bool read_size(fbs_reader *r, uint32_t i, model_size m) {
     r->is_size_missing = true;
     return fbs_error(r, MSC_E_SHAPE, p, "has no value; give it with --dim %s=SIZE", name);
   }
-  r->size[r->num_sizes++] = (msc_dim_size){name, value}; /* a faulty one, too: the rest can be checked */
+  r->size[r->num_sizes++] = (msc_dim_size){name, value}; /* also a faulty one, so that the rest can be checked */
   if (value < 1 || value < low || (high && value > high)) {
     const char *bound = high ? msc_arena_printf(r->scratch, "%" PRId64 " to %" PRId64, low, high)
                              : msc_arena_printf(r->scratch, "%" PRId64 " and more", low < 1 ? 1 : low);

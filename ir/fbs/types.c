@@ -1,4 +1,4 @@
-/* types.c: types, locations and blocks of a model.fbs in, IR types, locations and inherited hints out. */
+/* types.c: types, locations and blocks of a model.fbs in; IR types, locations and inherited hints out. */
 #include <string.h>
 
 #include "ir/fbs/fbs.h"
@@ -49,7 +49,7 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t) {
 
 /* The size given for dimension d of an input, 0: none.  "batch" is every input's batch dimension, "x.1" one
  * dimension. */
-static int64_t given_size(fbs_reader *r, const char *input, int d, bool is_batch) {
+static int64_t dim_size(fbs_reader *r, const char *input, int d, bool is_batch) {
   const char *own = msc_arena_printf(r->scratch, "%s.%d", input, d);
   int64_t size = 0;
   for (size_t i = 0; i < r->num_dims; i++) {
@@ -66,7 +66,7 @@ const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const
   bool ok = true;
   for (int d = 0; d < declared->rank; d++) {
     bool is_batch = model_input_batch_dim(in) == d;
-    int64_t size = given_size(r, model_input_name(in), d, is_batch);
+    int64_t size = dim_size(r, model_input_name(in), d, is_batch);
     dim[d] = size ? size : declared->dim[d];
     if (size && declared->dim[d] >= 0 && size != declared->dim[d]) r->resized = true;
     if (is_batch && dim[d] == -1)
@@ -164,13 +164,13 @@ static bool read_block(fbs_reader *r, uint32_t i, model_block b) {
   }
   model_hints h = model_block_hints(b);
   if (!h.at) return true;
-  /* the parent's stay as they are */
+  /* a copy, so that the parent's attributes do not change */
   own->attrs = msc_arena_copy(r->scratch, own->attrs, own->num_attrs * sizeof *own->attrs);
   p.what = msc_arena_printf(r->scratch, "block %s", own->path ? own->path : "0");
   return fbs_read_block_hints(r, p, h, own->path, &own->attrs, &own->num_attrs);
 }
 
-/* There is always a root, also when the file lists no blocks. */
+/* Reads the blocks.  There is always a root, even if the file has no blocks. */
 bool fbs_read_blocks(fbs_reader *r) {
   uint32_t num = model_model_blocks_num(r->model);
   r->block = msc_new_array(r->scratch, fbs_block, num + 1);

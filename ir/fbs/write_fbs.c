@@ -1,5 +1,5 @@
-/* write_fbs.c: a module whose function "forward" is as a user wrote it in; the bytes of a model.fbs out.  What a
- * model.fbs cannot say is reported: layouts on values, regions, ops made by passes, unknown attributes. */
+/* write_fbs.c: a module whose function "forward" is as a user wrote it in; the bytes of a model.fbs out.  Layouts of
+ * values, regions, ops made by passes and unknown attributes, which a model.fbs cannot have, are reported. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +47,8 @@ static void refuse(writer *w, const msc_op *op, const char *fmt, ...) {
 
 static uint32_t number_by_key(numbering *n, const void *key) { return (uint32_t)(msc_table_at(n, &key) - n->item); }
 
-/* The number of a location in the file; those of its callers are smaller. Of a place in IR text only the scope says
- * anything about the model's source: without a scope its number is 0. */
+/* The number of a location in the file; its callers have smaller numbers. A place in IR text is not one in the model's
+ * source, only its scope is: without a scope its number is 0. */
 static uint32_t loc_number(writer *w, const msc_loc *loc) {
   const msc_loc *chain[64];
   size_t depth = 0;
@@ -61,7 +61,7 @@ static uint32_t loc_number(writer *w, const msc_loc *loc) {
   return number;
 }
 
-/* Formulas of what stands at this address; NULL: there are none. */
+/* The formulas recorded for this address; NULL: there are none. */
 static const char *const *texts_of(const writer *w, const void *of) {
   return w->open ? fbs_open_texts(w->open, of) : NULL;
 }
@@ -561,7 +561,7 @@ static void put_mesh(writer *w) {
 
 /* ---- sizes that are left open ---- */
 
-/* None has a value: whoever takes the model gives them. */
+/* Writes the open sizes without values; the user of the model gives them. */
 static void put_sizes(writer *w) {
   if (!w->open) return;
   model_model_begin_sizes(w->b);

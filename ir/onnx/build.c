@@ -1,4 +1,4 @@
-/* build.c: values in, ops out: what builders of nodes build often. */
+/* build.c: values in; ops that several builders of nodes need out. */
 #include <string.h>
 
 #include "ir/onnx/onnx.h"
@@ -43,7 +43,7 @@ msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x, int firs
 /* ---- products ---- */
 
 /* Writes the dimensions before the last two of x and y, broadcast against each other; false: there are too many. */
-static bool leading(const msc_type *x, const msc_type *y, int *out_num, int64_t *out_dim) {
+static bool leading_dims(const msc_type *x, const msc_type *y, int *out_num, int64_t *out_dim) {
   int a = x->rank - 2, c = y->rank - 2, num = a > c ? a : c;
   for (int d = 0; d < num; d++) {
     int64_t p = d - (num - a) < 0 ? 1 : x->dim[d - (num - a)], q = d - (num - c) < 0 ? 1 : y->dim[d - (num - c)];
@@ -63,7 +63,7 @@ static msc_value *with_leading(msc_builder *b, msc_value *x, int num, const int6
 
 /* Builds a matrix product as a sum of elementwise products, for types without a product op (integers), and for an
  * inner dimension of 0. */
-static msc_value *summed_product(msc_builder *b, msc_value *x, msc_value *y) {
+static msc_value *sum_products(msc_builder *b, msc_value *x, msc_value *y) {
   int64_t dim[MSC_MAX_RANK];
   int rank = x->type->rank;
   if (rank + 1 > MSC_MAX_RANK) return msc_compute(b, "batch_matmul(a, b)", x, y);
@@ -77,7 +77,7 @@ static msc_value *summed_product(msc_builder *b, msc_value *x, msc_value *y) {
 }
 
 /* Builds the product of a tensor of rows, of any rank, and one matrix as a single matrix product. */
-static msc_value *rows_product(msc_builder *b, msc_value *x, msc_value *y) {
+static msc_value *multiply_rows(msc_builder *b, msc_value *x, msc_value *y) {
   int rank = x->type->rank;
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < rank - 1; d++) rows *= (dim[d] = x->type->dim[d]);
@@ -94,14 +94,14 @@ msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y) {
   int64_t dim[MSC_MAX_RANK];
   int num;
   bool flat = y->type->rank == 2 && msc_is_float(x->type->dtype);
-  if (!flat && leading(x->type, y->type, &num, dim)) {
+  if (!flat && leading_dims(x->type, y->type, &num, dim)) {
     x = with_leading(b, x, num, dim);
     y = with_leading(b, y, num, dim);
   }
   if (!x || !y) return NULL;
   bool fits = x->type->dim[x->type->rank - 1] == y->type->dim[y->type->rank - 2];
-  msc_value *p = flat                                    ? rows_product(b, x, y)
-                 : fits && !msc_is_float(x->type->dtype) ? summed_product(b, x, y)
+  msc_value *p = flat                                    ? multiply_rows(b, x, y)
+                 : fits && !msc_is_float(x->type->dtype) ? sum_products(b, x, y)
                                                          : msc_compute(b, "batch_matmul(a, b)", x, y);
   if (!p || (!row && !column)) return p;
   int rank = p->type->rank, k = 0;

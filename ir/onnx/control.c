@@ -1,4 +1,4 @@
-/* control.c: constants, and nodes with graphs of their own. */
+/* control.c: a constant, or a node with graphs of its own (If, Loop, Scan), in; its ops out. */
 #include <string.h>
 
 #include "ir/onnx/onnx.h"
@@ -139,7 +139,7 @@ bool onnx_build_loop(onnx_node *n) {
 }
 
 /* Entry `at` of dimension `axis` of v, without that dimension. */
-static onnx_value *entry_along(onnx_node *n, onnx_value *v, int axis, int64_t at) {
+static onnx_value *take_entry(onnx_node *n, onnx_value *v, int axis, int64_t at) {
   msc_value *x = onnx_value_of(n, v), *p = x ? part_of(n->b, x, axis, at, at + 1) : NULL;
   int64_t dim[MSC_MAX_RANK];
   if (!p) return NULL;
@@ -190,7 +190,7 @@ bool onnx_build_scan(onnx_node *n) {
   if (rounds > MAX_ROUNDS) return onnx_refuse(n, "runs more than %d times", MAX_ROUNDS);
   for (int64_t k = 0; k < rounds; k++) {
     for (size_t i = 0; i < (size_t)scans; i++)
-      MSC_TRY((in[num + i] = entry_along(n, n->in[num + i], (int)axes[i], back[i] ? rounds - 1 - k : k)));
+      MSC_TRY((in[num + i] = take_entry(n, n->in[num + i], (int)axes[i], back[i] ? rounds - 1 - k : k)));
     out = msc_new_array(n->scratch, onnx_value *, body->num_out + 1);
     MSC_TRY(onnx_run_graph(n, body, n->num_in, in, out));
     for (size_t i = 0; i < num; i++) in[i] = out[i];

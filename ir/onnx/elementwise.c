@@ -1,4 +1,4 @@
-/* elementwise.c: nodes that compute each element of those at its place. */
+/* elementwise.c: an elementwise node in; its ops out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static bool next_default(const char **at, char name[16], double *out_v) {
   return true;
 }
 
-/* The row's formula of x, with its attributes b and c: those given, where they are numbers, or the row's defaults. */
+/* Builds the row's formula of x.  Its attributes b and c are those given, if they are numbers, else the row's
+ * defaults. */
 static msc_value *formula_of(onnx_node *n, const onnx_row *row, msc_value *x, const double given[2]) {
   msc_value *in[3] = {x, NULL, NULL};
   const char *at = row->defaults;
@@ -41,8 +42,8 @@ bool onnx_build_formula(onnx_node *n) {
   return onnx_set(n, 0, formula_of(n, n->row, onnx_in(n, 0), given));
 }
 
-/* Before opset 7 the second operand was placed along the first one's dimensions from `axis` on. */
-static msc_value *placed(onnx_node *n, msc_value *x, msc_value *y) {
+/* y, reshaped so that it broadcasts to x: before opset 7 its dimensions are x's from attribute `axis` on. */
+static msc_value *align_operand(onnx_node *n, msc_value *x, msc_value *y) {
   if (n->opset >= 7 || !x || !y) return y;
   int64_t axis = onnx_int(n, "axis", x->type->rank - y->type->rank), dim[MSC_MAX_RANK];
   if (!onnx_int(n, "broadcast", 0) || y->type->rank == x->type->rank) return y;
@@ -53,12 +54,12 @@ static msc_value *placed(onnx_node *n, msc_value *x, msc_value *y) {
 }
 
 bool onnx_build_binary(onnx_node *n) {
-  msc_value *x = onnx_in(n, 0), *y = placed(n, x, onnx_in(n, 1));
+  msc_value *x = onnx_in(n, 0), *y = align_operand(n, x, onnx_in(n, 1));
   return onnx_set(n, 0, x && y ? binary(n->b, n->row->kind, x, y) : NULL);
 }
 
 bool onnx_build_pow(onnx_node *n) {
-  msc_value *x = onnx_in(n, 0), *y = placed(n, x, onnx_in(n, 1));
+  msc_value *x = onnx_in(n, 0), *y = align_operand(n, x, onnx_in(n, 1));
   if (!x || !y) return false;
   msc_dtype type = x->type->dtype, with = msc_is_float(type) ? type : MSC_F64;
   return onnx_set(n, 0, cast(n->b, msc_compute(n->b, "pow(a, b)", cast(n->b, x, with), cast(n->b, y, with)), type));
@@ -86,7 +87,7 @@ static msc_value *as_number(msc_builder *b, msc_value *x) {
 }
 
 bool onnx_build_compare(onnx_node *n) {
-  msc_value *x = onnx_in(n, 0), *y = placed(n, x, onnx_in(n, 1));
+  msc_value *x = onnx_in(n, 0), *y = align_operand(n, x, onnx_in(n, 1));
   if (!x || !y) return false;
   msc_value *a = as_number(n->b, x), *c = as_number(n->b, y);
   return onnx_set(n, 0, compare(n->b, n->row->text, a, c));

@@ -1,11 +1,11 @@
-/* index.c: nodes that select elements by index, or sort them: gather, scatter, one_hot, topk and the like. */
+/* index.c: a node that reads or writes elements by index, or sorts them (gather, scatter, one_hot, topk ...), in; its
+ * ops out. */
 #include <string.h>
 
 #include "ir/onnx/onnx.h"
 
-/* Input i, indices into a dimension of this size, with negative ones counted from the end; constants that have none
- * stay as they are. */
-static msc_value *from_start(onnx_node *n, size_t i, int64_t size) {
+/* Input i, indices into a dimension of this size, in which negative ones, counted from the end, are replaced. */
+static msc_value *count_from_start(onnx_node *n, size_t i, int64_t size) {
   msc_value *k = onnx_in(n, i);
   if (!k) return NULL;
   if (k->type->dtype != MSC_I32 && k->type->dtype != MSC_I64)
@@ -25,12 +25,12 @@ bool onnx_build_gather(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   int axis;
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
-  msc_value *k = from_start(n, 1, x->type->dim[axis]);
+  msc_value *k = count_from_start(n, 1, x->type->dim[axis]);
   return onnx_set(n, 0, gather(n->b, x, k, axis));
 }
 
 /* x cut to the sizes of `t` in all dimensions but one. */
-static msc_value *cut_to(onnx_node *n, msc_value *x, const msc_type *t, int axis) {
+static msc_value *slice_like(onnx_node *n, msc_value *x, const msc_type *t, int axis) {
   int64_t zero[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
   if (x->type->rank != t->rank) return onnx_refuse(n, "ranks differ: %d and %d", x->type->rank, t->rank), NULL;
   for (int d = 0; d < t->rank; d++) {
@@ -44,11 +44,11 @@ bool onnx_build_gather_elements(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   int axis;
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
-  msc_value *k = from_start(n, 1, x->type->dim[axis]), *part = k ? cut_to(n, x, k->type, axis) : NULL;
+  msc_value *k = count_from_start(n, 1, x->type->dim[axis]), *part = k ? slice_like(n, x, k->type, axis) : NULL;
   return onnx_set(n, 0, take_along(n->b, part, k, axis));
 }
 
-/* indices [batch.., *, m] with the numbers of the leading `batch` dimensions before theirs; each wrapped. */
+/* Input i, indices [batch.., *, m], to which the positions in the leading `batch` dimensions are added in front. */
 static msc_value *place_numbers(onnx_node *n, const msc_type *x, size_t i, int batch) {
   msc_value *k = onnx_in(n, i);
   if (!k) return NULL;
@@ -90,8 +90,8 @@ static bool combine_of(onnx_node *n, combine *out) {
   return onnx_refuse(n, "reduction '%s' is unknown", word);
 }
 
-/* Turns indices of m dimensions into numbers of blocks of x: each coordinate times the blocks that it counts,
- * summed. */
+/* The numbers of the blocks of x that indices of m dimensions name: the sum of each coordinate times the number of
+ * blocks per step of it. */
 static msc_value *flat_index(onnx_node *n, msc_value *k, const msc_type *x, int64_t m) {
   double stride[MSC_MAX_RANK];
   double blocks = 1;
@@ -103,8 +103,8 @@ static msc_value *flat_index(onnx_node *n, msc_value *k, const msc_type *x, int6
   return m ? sum_over(n->b, terms, 1, &last, false) : NULL;
 }
 
-/* One update of each row after the other: round j takes the j-th update of those with the same place.  All pairs of
- * updates are compared, so there may not be many. */
+/* Combines rows with updates that may name a row several times: round j uses the j-th update of every row.  All pairs
+ * of updates are compared, so there may not be many. */
 static msc_value *combine_rows(onnx_node *n, combine how, msc_value *rows, msc_value *at, msc_value *updates) {
   int64_t num = at->type->dim[0], total = rows->type->dim[0], width = rows->type->dim[1];
   if ((double)num * (double)total * (double)width > 1e8)
@@ -117,9 +117,7 @@ static msc_value *combine_rows(onnx_node *n, combine how, msc_value *rows, msc_v
   static const struct {
     msc_reduction over_updates;
     const char *formula;
-  } of[] = {[MUL] = {MSC_PROD, "a * b"},
-            [MAX] = {MSC_MAX, "max(a, b)"},
-            [MIN] = {MSC_MIN, "min(a, b)"}};
+  } of[] = {[MUL] = {MSC_PROD, "a * b"}, [MAX] = {MSC_MAX, "max(a, b)"}, [MIN] = {MSC_MIN, "min(a, b)"}};
   msc_value *unit = how == MUL ? like(n->b, rows, 1) : reshape(n->b, rows, 3, (int64_t[]){1, total, width});
   msc_value *all = choose(n->b, hit, u, unit);
   msc_value *best = reduce_by(n->b, of[how].over_updates, all, 1, (int64_t[]){0}, false);
@@ -172,7 +170,7 @@ bool onnx_build_scatter_elements(onnx_node *n) {
   int axis;
   if (!x || !updates || !combine_of(n, &how) || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis))
     return false;
-  msc_value *k = from_start(n, 1, x->type->dim[axis]);
+  msc_value *k = count_from_start(n, 1, x->type->dim[axis]);
   if (!k) return false;
   if (k->type->rank != x->type->rank || msc_type_elems(k->type) != msc_type_elems(updates->type))
     return onnx_refuse(n, "indices, updates and data do not fit each other");
@@ -184,7 +182,8 @@ bool onnx_build_scatter_elements(onnx_node *n) {
   return onnx_set(n, 0, y ? reshape(n->b, y, x->type->rank, x->type->dim) : NULL);
 }
 
-/* A cache [batch,..,length,..] gets `update` from write_indices[batch] on along the axis, round it if circular. */
+/* Builds the write of `update` into a cache [batch,..,length,..] from write_indices[batch] on along the axis; a
+ * circular one goes on at the start. */
 bool onnx_build_tensor_scatter(onnx_node *n) {
   msc_value *x = onnx_in(n, 0), *u = onnx_in(n, 1);
   int axis;
@@ -242,7 +241,7 @@ bool onnx_build_topk(onnx_node *n) {
   int axis;
   if (n->opset < 10) k = onnx_int(n, "k", 0);
   else MSC_TRY(onnx_const_int(n, 1, &k));
-  onnx_int(n, "sorted", 1); /* they are, in any case */
+  onnx_int(n, "sorted", 1); /* read, but results are always sorted */
   if (!x || !onnx_axis(n, onnx_int(n, "axis", -1), x->type->rank, &axis)) return false;
   msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i64")),
                       msc_named(n->ctx, "k", msc_int(k)),
@@ -297,7 +296,7 @@ bool onnx_build_cumulate(onnx_node *n) {
   return onnx_set(n, 0, with_attrs(n->b, n->row->kind, 1, &x, 3, attrs));
 }
 
-/* The first length[b] elements along time turn round. */
+/* Builds the reversal of the first length[b] elements along time. */
 bool onnx_build_reverse_sequence(onnx_node *n) {
   msc_value *x = onnx_in(n, 0), *length = onnx_in(n, 1);
   int time, batch;

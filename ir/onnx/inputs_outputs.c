@@ -1,5 +1,5 @@
-/* inputs_outputs.c: the graph's initializers, inputs and outputs, and what the user gives for them, in; arguments and
- * results of the function out. */
+/* inputs_outputs.c: the graph's initializers, inputs and outputs, and the user's sizes and values for them, in;
+ * arguments and results of the function out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static const char *next_part(onnx_reader *r, const char **text) {
 
 static bool is_number(const char *text) { return *text && strspn(text, "0123456789") == strlen(text); }
 
-/* What a dimension is that is called "past + 1"; -1: it is not called so, or a part has no size. */
+/* The size of a dimension with a name such as "past + 1"; -1: it has no such name, or a part has no size. */
 static int64_t sum_of_sizes(onnx_reader *r, const char *text) {
   int64_t sum = 0;
   if (!text || !strchr(text, '+')) return -1;
@@ -186,7 +186,7 @@ static void add_name(onnx_reader *r, const char *name, const char ***list, size_
   (*list)[(*num)++] = name;
 }
 
-/* Is it no argument of the model: does it begin with what the file has, or is its value given? */
+/* Has the input a value, by an initializer in the file or by the user, so that it is no argument? */
 static bool is_given(const onnx_reader *r, const onnx_value_info *in) {
   for (size_t i = 0; i < r->model->graph->num_inits; i++)
     if (r->model->graph->init[i].name == in->name) return true;
@@ -218,7 +218,7 @@ size_t onnx_list_open_sizes(onnx_reader *r, const char *const **out_name) {
 
 static const char *text_of_type(onnx_reader *r, const msc_type *t) { return msc_type_text(r->scratch, NULL, t); }
 
-/* What the file says of an output against what it is. */
+/* Compares the type of an output with the one in the file, and reports a difference. */
 static void check_output(onnx_reader *r, const onnx_value_info *o, const msc_type *t) {
   msc_dtype dtype;
   bool same = !o->is_tensor || !o->elem_type || (onnx_dtype(o->elem_type, &dtype) && dtype == t->dtype);

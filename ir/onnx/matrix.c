@@ -1,4 +1,4 @@
-/* matrix.c: products, attention and what is made of products. */
+/* matrix.c: a matrix product, an attention or another node made of products in; its ops out. */
 #include <math.h>
 #include <string.h>
 
@@ -105,7 +105,7 @@ static bool read_heads(onnx_node *n, heads *h) {
     return onnx_refuse(n, "takes Q, K and V of rank 3 or of rank 4");
   h->flat = rank == 3;
   for (int i = 0; h->flat && i < 3; i++) MSC_TRY((in[i] = split_heads(n, in[i], i ? kv : q)));
-  for (size_t i = 0; i < 2; i++) { /* what was kept of earlier positions comes first */
+  for (size_t i = 0; i < 2; i++) { /* keys and values of earlier positions come first */
     if (!onnx_has(n, 4 + i)) continue;
     msc_value *past = onnx_in(n, 4 + i);
     if (!past || past->type->rank != 4) return past && onnx_refuse(n, "what is kept must have rank 4");
@@ -118,8 +118,8 @@ static bool read_heads(onnx_node *n, heads *h) {
   return true;
 }
 
-/* Every head of keys or values as often as heads of queries use it. */
-static msc_value *repeated(onnx_node *n, msc_value *x, int64_t times_) {
+/* Keys or values with every head repeated for the heads of queries that use it. */
+static msc_value *repeat_heads(onnx_node *n, msc_value *x, int64_t times_) {
   if (times_ == 1) return x;
   const int64_t *d = x->type->dim;
   msc_value *five = reshape(n->b, x, 5, (int64_t[]){d[0], d[1], 1, d[2], d[3]});
@@ -134,8 +134,8 @@ static msc_value *numbers_along(onnx_node *n, int64_t num, int at) {
   return iota(n->b, MSC_I64, 4, dim, at);
 }
 
-/* What keys each query sees: i1, or NULL: all.  `ok` false after a report. */
-static msc_value *visible(onnx_node *n, const heads *h, bool causal, int64_t left, int64_t right, bool *ok) {
+/* The keys that each query sees, i1; NULL: all.  `ok` false after a report. */
+static msc_value *find_visible(onnx_node *n, const heads *h, bool causal, int64_t left, int64_t right, bool *ok) {
   int64_t s = h->q->type->dim[2], t = h->k->type->dim[2];
   msc_value *lengths = NULL, *seen = NULL;
   *ok = false;
@@ -166,7 +166,7 @@ static msc_value *visible(onnx_node *n, const heads *h, bool causal, int64_t lef
   return seen;
 }
 
-/* The mask of input 3 for as many keys as there are: what it lacks is not seen. */
+/* The mask of input 3, extended to all keys: those that it does not have are not seen. */
 static msc_value *given_mask(onnx_node *n, int64_t keys) {
   msc_value *m = onnx_in(n, 3);
   int64_t zero[MSC_MAX_RANK] = {0}, high[MSC_MAX_RANK] = {0};
@@ -184,8 +184,8 @@ static msc_value *scaled_scores(onnx_node *n, msc_value *q, msc_value *k, double
   return matrix_product(n->b, scale_by(n->b, q, scale), false, k, true);
 }
 
-/* Probabilities along the last dimension; 0 where nothing is seen. */
-static msc_value *soft(onnx_node *n, msc_value *x, bool may_be_empty) {
+/* The softmax along the last dimension; 0 in rows that see nothing. */
+static msc_value *softmax_rows(onnx_node *n, msc_value *x, bool may_be_empty) {
   if (!may_be_empty) return msc_compute(n->b, "softmax(a)", x);
   int64_t last = x->type->rank - 1;
   msc_value *m = reduce_along(n->b, MSC_MAX, x, last);
@@ -211,7 +211,7 @@ bool onnx_build_attention(onnx_node *n) {
   double scale = onnx_float(n, "scale", 0), softcap = onnx_float(n, "softcap", 0);
   int64_t mode = onnx_int(n, "qk_matmul_output_mode", 0), left = onnx_int(n, "left_window_size", -1),
           right = onnx_int(n, "right_window_size", -1);
-  onnx_int(n, "softmax_precision", 1); /* f32 at least, in any case */
+  onnx_int(n, "softmax_precision", 1); /* read, but it is f32 or f64 always */
   if (!read_heads(n, &h)) return false;
   msc_dtype type = h.q->type->dtype;
   if (scale == 0) scale = 1 / sqrt((double)h.q->type->dim[3]);
@@ -220,14 +220,14 @@ bool onnx_build_attention(onnx_node *n) {
     msc_attr attrs[] = {msc_named(n->ctx, "causal", msc_bool(causal)), msc_named(n->ctx, "scale", msc_float(scale))};
     return set_attention_result(n, &h, with_attrs(n->b, OP_attention, 3, (msc_value *[]){h.q, h.k, h.v}, 2, attrs));
   }
-  msc_value *k = repeated(n, h.k, h.heads / h.groups), *v = repeated(n, h.v, h.heads / h.groups);
-  msc_value *q = widened(n->b, h.q);
-  k = widened(n->b, k), v = widened(n->b, v);
+  msc_value *k = repeat_heads(n, h.k, h.heads / h.groups), *v = repeat_heads(n, h.v, h.heads / h.groups);
+  msc_value *q = widen(n->b, h.q);
+  k = widen(n->b, k), v = widen(n->b, v);
   if (!q || !k || !v) return false;
   msc_value *scores = scaled_scores(n, q, k, scale);
   if (softcap > 0) scores = msc_compute(n->b, "b * tanh(a / b)", scores, like(n->b, scores, softcap));
   msc_value *shown = scores;
-  msc_value *seen = visible(n, &h, causal, left, right, &ok);
+  msc_value *seen = find_visible(n, &h, causal, left, right, &ok);
   if (!ok || !scores) return false;
   if (onnx_has(n, 3)) {
     msc_value *mask = given_mask(n, h.k->type->dim[2]);
@@ -237,7 +237,7 @@ bool onnx_build_attention(onnx_node *n) {
   }
   if (seen && scores) scores = choose(n->b, seen, scores, like(n->b, scores, -(double)INFINITY));
   if (mode == 2) shown = scores;
-  msc_value *weights = scores ? soft(n, scores, seen || onnx_has(n, 3)) : NULL;
+  msc_value *weights = scores ? softmax_rows(n, scores, seen || onnx_has(n, 3)) : NULL;
   if (mode == 3) shown = weights;
   if (!weights || !shown) return false;
   MSC_TRY(onnx_set(n, 3, cast(n->b, shown, type)));
@@ -247,7 +247,7 @@ bool onnx_build_attention(onnx_node *n) {
 }
 
 /* The result of the graph in attribute `name`, if there is one, for x; x itself without. */
-static msc_value *changed_by(onnx_node *n, const char *name, msc_value *x) {
+static msc_value *run_modifier(onnx_node *n, const char *name, msc_value *x) {
   const onnx_attr *a = onnx_attr_of(n, name);
   onnx_value *in = onnx_new_value(n), *out[1];
   if (!a || !x) return x;
@@ -264,17 +264,17 @@ bool onnx_build_flex_attention(onnx_node *n) {
   onnx_int(n, "softmax_precision", 1);
   if (!read_heads(n, &h)) return false;
   if (scale == 0) scale = 1 / sqrt((double)h.q->type->dim[3]);
-  msc_value *q = widened(n->b, h.q), *k = widened(n->b, repeated(n, h.k, h.heads / h.groups));
-  msc_value *v = widened(n->b, repeated(n, h.v, h.heads / h.groups));
+  msc_value *q = widen(n->b, h.q), *k = widen(n->b, repeat_heads(n, h.k, h.heads / h.groups));
+  msc_value *v = widen(n->b, repeat_heads(n, h.v, h.heads / h.groups));
   if (!q || !k || !v) return false;
   msc_value *scores = scaled_scores(n, q, k, scale);
-  scores = changed_by(n, "score_mod", scores);
-  msc_value *weights = scores ? changed_by(n, "prob_mod", soft(n, scores, false)) : NULL;
+  scores = run_modifier(n, "score_mod", scores);
+  msc_value *weights = scores ? run_modifier(n, "prob_mod", softmax_rows(n, scores, false)) : NULL;
   msc_value *y = weights ? msc_compute(n->b, "batch_matmul(a, b)", weights, v) : NULL;
   return onnx_set(n, 0, y ? cast(n->b, y, h.v->type->dtype) : NULL);
 }
 
-/* Pairs of elements turned by angles whose cosines and sines are given for each position. */
+/* Builds the rotation of pairs of elements by angles whose cosines and sines are inputs, for each position. */
 bool onnx_build_rotary(onnx_node *n) {
   msc_value *in = onnx_in(n, 0), *x = in, *angle[2];
   int64_t part = onnx_int(n, "rotary_embedding_dim", 0), num = onnx_int(n, "num_heads", 0);

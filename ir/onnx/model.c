@@ -1,5 +1,5 @@
 /* model.c: the bytes of an ONNX file in; its graph, nodes, attributes and functions as structs out.  Fields that msc
- * has no use for are passed over.  Repeated fields are counted before they are read: memory is bounded by the size of
+ * does not use are skipped.  Repeated fields are counted before they are read, so that memory is bounded by the size of
  * the file. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct {
   int depth;
 } decoder;
 
-/* How often field `number` occurs; broken bytes are found when they are read. */
+/* The number of fields `number`; broken bytes are reported later, when the fields are read. */
 static size_t count(proto_bytes b, uint32_t number) {
   proto_field f;
   bool ok = true;
@@ -141,7 +141,7 @@ static void decode_attr_value(decoder *d, proto_field *f, onnx_attr *a) {
   }
 }
 
-/* Files of ONNX's first version do not say the type. */
+/* The type of an attribute by its fields, for files of ONNX's first version, which have no type. */
 static onnx_attr_type guess_type(proto_bytes b) {
   static const struct {
     uint32_t number;
@@ -162,7 +162,7 @@ static onnx_attr decode_attr(decoder *d, proto_bytes b) {
   uint32_t list = 0;
   EACH_FIELD(d, b, f) {
     if (f.number >= 7 && f.number <= 9) {
-      if (list && list != f.number) d->ok = false; /* one list alone has a place to be counted in */
+      if (list && list != f.number) d->ok = false; /* an attribute may have one kind of list only */
       list = f.number;
     }
     if (!d->ok) break;
@@ -178,7 +178,7 @@ static onnx_attr decode_attr(decoder *d, proto_bytes b) {
 
 /* ---- nodes, graphs, functions ---- */
 
-/* The last place of `  File "a.py", line 3, in f` that is the user's, of the text that PyTorch's exporter leaves. */
+/* The last place, `  File "a.py", line 3, in f`, in the user's own code, in a trace by PyTorch's exporter. */
 static const msc_loc *place_in_trace(decoder *d, const char *trace) {
   static const char head[] = "File \"", middle[] = "\", line ";
   const msc_loc *found = NULL;

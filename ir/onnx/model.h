@@ -1,4 +1,4 @@
-/* model.h: what an ONNX file says, as structs: see model.c.  Texts are interned. */
+/* model.h: the structs of a decoded ONNX file (see model.c).  Texts are interned. */
 #ifndef MSC_IR_ONNX_MODEL_H
 #define MSC_IR_ONNX_MODEL_H
 
@@ -7,7 +7,7 @@
 
 enum {
   ONNX_MAX_DEPTH = 32,      /* of graphs in attributes of nodes, and of functions that call functions */
-  ONNX_MAX_NODES = 1 << 20, /* after functions and loops have been written out */
+  ONNX_MAX_NODES = 1 << 20, /* with all calls of functions and rounds of loops */
   ONNX_LAST_OPSET = 26,
 };
 
@@ -100,7 +100,7 @@ typedef struct {
   onnx_function *function;
 } onnx_model;
 
-/* Everything but the elements of tensors.  NULL after a report at `file`. */
+/* Decodes everything except the elements of tensors.  NULL after a report at `file`. */
 onnx_model *onnx_decode(msc_context *ctx, msc_arena *arena, const msc_loc *file, proto_bytes bytes);
 
 /* ---- tensor.c ---- */
@@ -113,7 +113,7 @@ typedef struct {
   size_t bytes;
 } onnx_tensor;
 
-/* NULL, or why it cannot be read, as words for a message.  `beside` reads external data. */
+/* Reads a tensor; external data are read beside `file`.  NULL, or the reason why it cannot be read, for a message. */
 const char *onnx_read_tensor(msc_context *ctx, msc_arena *arena, const msc_model_bytes *file, proto_bytes bytes,
                              onnx_tensor *out_tensor);
 /* TensorProto.DataType as an element type; false: msc has none for it. */

@@ -1,4 +1,4 @@
-/* move.c: nodes that move elements, or tell shapes. */
+/* move.c: a node that moves elements, or whose result is a shape, in; its ops or constants out. */
 #include <math.h>
 #include <string.h>
 
@@ -119,7 +119,7 @@ bool onnx_build_concat(onnx_node *n) {
   int axis = 0;
   if (!n->num_in) return onnx_refuse(n, "has no inputs");
   size_t num = 0;
-  for (size_t i = 0; i < n->num_in; i++) { /* what is empty along the axis alone adds nothing */
+  for (size_t i = 0; i < n->num_in; i++) { /* an operand without elements along the axis adds nothing */
     const msc_type *t = onnx_type(n, i);
     if (!t || (!i && !onnx_axis(n, onnx_int(n, "axis", 1), t->rank, &axis))) return false;
     bool empty = axis < t->rank && !t->dim[axis] && (num || i + 1 < n->num_in);
@@ -149,7 +149,7 @@ bool onnx_build_split(onnx_node *n) {
   return at == whole || onnx_refuse(n, "its sizes sum to %" PRId64 ", dimension %d has %" PRId64, at, axis, whole);
 }
 
-/* start, end and step of one dimension as msc has them: ascending, the result then reversed where the step is
+/* Converts start, end and step of one dimension to an ascending slice, whose result is then reversed if the step is
  * negative. */
 static bool slice_dim(onnx_node *n, int64_t size, int64_t step, int64_t *start, int64_t *end, int64_t *stride,
                       bool *reversed) {
@@ -196,7 +196,8 @@ bool onnx_build_slice(onnx_node *n) {
 }
 
 /* The shape that a tensor of type t and `dim` broadcast to. */
-static bool joint_shape(onnx_node *n, const msc_type *t, int num, const int64_t *dim, int *out_rank, int64_t *out_dim) {
+static bool broadcast_shape(onnx_node *n, const msc_type *t, int num, const int64_t *dim, int *out_rank,
+                            int64_t *out_dim) {
   int rank = t->rank > num ? t->rank : num;
   for (int d = 0; d < rank; d++) {
     int64_t a = d - (rank - t->rank) < 0 ? 1 : t->dim[d - (rank - t->rank)];
@@ -216,7 +217,7 @@ bool onnx_build_expand(onnx_node *n) {
   for (int d = 0; d < num; d++)
     if (dim[d] < 0) return onnx_refuse(n, "entry %d of the shape is %" PRId64, d, dim[d]);
   if (num < 0) return onnx_refuse(n, "has no shape");
-  MSC_TRY(joint_shape(n, x->type, num, dim, &rank, to));
+  MSC_TRY(broadcast_shape(n, x->type, num, dim, &rank, to));
   return onnx_set(n, 0, broadcast(n->b, x, rank, to));
 }
 
@@ -231,8 +232,9 @@ bool onnx_build_tile(onnx_node *n) {
 
 /* ---- padding ---- */
 
-/* One dimension of x with `low` elements before and `high` behind: its ends again, or mirrored, or wrapped round. */
-static msc_value *padded_with(onnx_node *n, msc_value *x, int d, int64_t low, int64_t high, char mode) {
+/* Adds `low` elements before and `high` behind those of one dimension of x; they repeat its ends, mirror it, or wrap
+ * around. */
+static msc_value *pad_by_mode(onnx_node *n, msc_value *x, int d, int64_t low, int64_t high, char mode) {
   int64_t size = x->type->dim[d];
   if (!low && !high) return x;
   if (size == 0 || (mode == 'r' && (low >= size || high >= size)))
@@ -249,8 +251,8 @@ static msc_value *padded_with(onnx_node *n, msc_value *x, int d, int64_t low, in
   return gather(n->b, x, onnx_dense(n->b, MSC_I64, 1, &total, v), d);
 }
 
-/* Padding of any sign: what is negative is cut off. */
-static msc_value *cut(onnx_node *n, msc_value *x, int64_t *low, int64_t *high) {
+/* Cuts x where padding is negative, and sets that padding to 0. */
+static msc_value *cut_negative(onnx_node *n, msc_value *x, int64_t *low, int64_t *high) {
   int64_t from[MSC_MAX_RANK], to[MSC_MAX_RANK];
   for (int d = 0; d < x->type->rank; d++) {
     from[d] = low[d] < 0 ? -low[d] : 0, to[d] = x->type->dim[d] + (high[d] < 0 ? high[d] : 0);
@@ -278,17 +280,17 @@ bool onnx_build_pad(onnx_node *n) {
     if (low[axis] > INT32_MAX || high[axis] > INT32_MAX || low[axis] < -INT32_MAX || high[axis] < -INT32_MAX)
       return onnx_refuse(n, "a pad of %" PRId64 " is too large", low[axis]);
   }
-  if (!(x = cut(n, x, low, high))) return false;
+  if (!(x = cut_negative(n, x, low, high))) return false;
   if (strcmp(mode, "constant")) {
     if (strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
       return onnx_refuse(n, "mode '%s' is unknown", mode);
-    for (int d = 0; d < x->type->rank; d++) MSC_TRY((x = padded_with(n, x, d, low[d], high[d], mode[0])));
+    for (int d = 0; d < x->type->rank; d++) MSC_TRY((x = pad_by_mode(n, x, d, low[d], high[d], mode[0])));
     return onnx_set(n, 0, x);
   }
   if (n->opset < 11 || !onnx_has(n, 2)) return onnx_set(n, 0, pad_with(n->b, x, low, high, NULL, value));
   if (n->in[2]->data)
     return onnx_const_float(n, 2, &value) && onnx_set(n, 0, pad_with(n->b, x, low, high, NULL, value));
-  /* of a value that only the plan knows: where padding is, by a mask */
+  /* The value is known only when the plan runs: a mask selects it where padding is. */
   msc_value *zero = pad_with(n->b, x, low, high, NULL, 0), *fill = onnx_in(n, 2);
   msc_value *ones = broadcast(n->b, msc_build_scalar(n->b, MSC_I32, 1), x->type->rank, x->type->dim);
   msc_value *inside = pad_with(n->b, ones, low, high, NULL, 0);
@@ -310,7 +312,7 @@ bool onnx_build_center_crop_pad(onnx_node *n) {
     if (shape[i] < 0 || shape[i] > INT32_MAX) return onnx_refuse(n, "entry %d of the shape is out of range", i);
     low[axis] = more >= 0 ? more / 2 : -(-more / 2), high[axis] = more - low[axis];
   }
-  if (!(x = cut(n, x, low, high))) return false;
+  if (!(x = cut_negative(n, x, low, high))) return false;
   return onnx_set(n, 0, pad_with(n->b, x, low, high, NULL, 0));
 }
 

@@ -1,4 +1,4 @@
-/* norm.c: normalisations, softmax, losses. */
+/* norm.c: a normalisation, softmax or loss in; its ops out. */
 #include <math.h>
 #include <string.h>
 
@@ -30,8 +30,8 @@ static msc_value *normalized_by(onnx_node *n, msc_value *d, msc_value *variance,
 
 /* Scales and shifts y by a number per channel, in y's type. */
 static msc_value *scale_and_shift(onnx_node *n, msc_value *y, msc_value *scale, msc_value *shift, int rank) {
-  scale = widened(n->b, per_channel(n, scale, rank));
-  shift = widened(n->b, per_channel(n, shift, rank));
+  scale = widen(n->b, per_channel(n, scale, rank));
+  shift = widen(n->b, per_channel(n, shift, rank));
   return msc_compute(n->b, "a * b + c", y, scale, shift);
 }
 
@@ -71,22 +71,22 @@ bool onnx_build_batch_norm(onnx_node *n) {
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
 }
 
-/* (x - mean) / sqrt(variance + eps) over the dimensions; mean and 1 / sqrt too, where asked for. */
-static msc_value *normalized(onnx_node *n, msc_value *x, int num, const int64_t *dims, double eps, msc_value **out_mean,
-                             msc_value **out_scale) {
+/* (x - mean) / sqrt(variance + eps) over the dimensions; also the mean and 1 / sqrt, if the pointers are not NULL. */
+static msc_value *normalize(onnx_node *n, msc_value *x, int num, const int64_t *dims, double eps, msc_value **out_mean,
+                            msc_value **out_scale) {
   msc_value *mean, *var, *d = subtract_mean(n, x, num, dims, &mean, &var);
   if (out_mean) *out_mean = mean;
   return normalized_by(n, d, var, eps, out_scale);
 }
 
 bool onnx_build_instance_norm(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *scale = onnx_in(n, 1), *bias = onnx_in(n, 2);
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *scale = onnx_in(n, 1), *bias = onnx_in(n, 2);
   double eps = onnx_float(n, "epsilon", 1e-5f);
   int64_t dims[MSC_MAX_RANK];
   if (!x || !scale || !bias) return false;
   int num = 0;
   for (int d = 2; d < x->type->rank; d++) dims[num++] = d;
-  msc_value *y = normalized(n, x, num, dims, eps, NULL, NULL);
+  msc_value *y = normalize(n, x, num, dims, eps, NULL, NULL);
   y = scale_and_shift(n, y, scale, bias, x->type->rank);
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
 }
@@ -101,10 +101,10 @@ static bool fits_tail(const msc_value *x, const msc_value *v, int axis) {
 }
 
 bool onnx_build_layer_norm(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *mean, *inverse;
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *mean, *inverse;
   double eps = onnx_float(n, "epsilon", 1e-5f);
   int axis;
-  onnx_int(n, "stash_type", 1); /* statistics are in f32 at least, in any case */
+  onnx_int(n, "stash_type", 1); /* read, but statistics are in f32 or f64 always */
   if (!x || !onnx_axis(n, onnx_int(n, "axis", -1), x->type->rank, &axis)) return false;
   msc_value *scale = onnx_in(n, 1), *bias = onnx_has(n, 2) ? onnx_in(n, 2) : NULL;
   if (!scale) return false;
@@ -116,7 +116,7 @@ bool onnx_build_layer_norm(onnx_node *n) {
   int64_t dims[MSC_MAX_RANK];
   int num = 0;
   for (int d = axis; d < x->type->rank; d++) dims[num++] = d;
-  msc_value *y = normalized(n, x, num, dims, eps, &mean, &inverse);
+  msc_value *y = normalize(n, x, num, dims, eps, &mean, &inverse);
   y = y ? times(n->b, y, cast(n->b, scale, x->type->dtype)) : NULL;
   y = y && bias ? plus(n->b, y, cast(n->b, bias, x->type->dtype)) : y;
   if (!y) return false;
@@ -124,7 +124,7 @@ bool onnx_build_layer_norm(onnx_node *n) {
 }
 
 bool onnx_build_rms_norm(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *scale = onnx_in(n, 1);
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *scale = onnx_in(n, 1);
   double eps = onnx_float(n, "epsilon", 1e-5f);
   int axis;
   onnx_int(n, "stash_type", 1);
@@ -141,7 +141,7 @@ bool onnx_build_rms_norm(onnx_node *n) {
 }
 
 bool onnx_build_group_norm(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *scale = onnx_in(n, 1), *bias = onnx_in(n, 2);
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *scale = onnx_in(n, 1), *bias = onnx_in(n, 2);
   double eps = onnx_float(n, "epsilon", 1e-5f);
   int64_t groups = onnx_int(n, "num_groups", 1);
   onnx_int(n, "stash_type", 1);
@@ -151,7 +151,7 @@ bool onnx_build_group_norm(onnx_node *n) {
     return onnx_refuse(n, "num_groups does not divide the channels");
   int64_t c = x->type->dim[1], dim[3] = {x->type->dim[0], groups, -1}, last = 2, elems = msc_type_elems(x->type);
   dim[2] = dim[0] ? elems / dim[0] / groups : 0;
-  msc_value *y = normalized(n, reshape(n->b, x, 3, dim), 1, &last, eps, NULL, NULL);
+  msc_value *y = normalize(n, reshape(n->b, x, 3, dim), 1, &last, eps, NULL, NULL);
   y = y ? reshape(n->b, y, rank, x->type->dim) : NULL;
   msc_value *v[2] = {scale, bias};
   for (int i = 0; i < 2; i++) /* before opset 21 one for each group */
@@ -185,7 +185,7 @@ bool onnx_build_lp_norm(onnx_node *n) {
   int axis;
   if (!x || !onnx_axis(n, onnx_int(n, "axis", -1), x->type->rank, &axis)) return false;
   if (p != 1 && p != 2) return onnx_refuse(n, "p is 1 or 2");
-  msc_value *w = widened(n->b, x), *a = msc_compute(n->b, p == 1 ? "abs(a)" : "a * a", w);
+  msc_value *w = widen(n->b, x), *a = msc_compute(n->b, p == 1 ? "abs(a)" : "a * a", w);
   msc_value *sum = a ? sum_over(n->b, a, 1, (int64_t[]){axis}, true) : NULL;
   msc_value *s = sum && p == 2 ? msc_compute(n->b, "sqrt(a)", sum) : sum;
   if (!s) return false;
@@ -210,7 +210,7 @@ bool onnx_build_softmax(onnx_node *n) {
 
 /* ---- losses ---- */
 
-/* -log_probabilities at the labels, weighted; labels that are ignored count nothing.  Channels are dimension 1. */
+/* The weighted loss -log_probabilities[label]; ignored labels have weight 0.  Channels are dimension 1. */
 static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_value *weight) {
   const char *how = onnx_text(n, "reduction", "mean");
   const onnx_attr *ignore = onnx_attr_of(n, "ignore_index");

@@ -1,5 +1,4 @@
-/* onnx.h: what the files share that build ops of nodes.  A node's operands are looked at, ops are built, results are
- * set:
+/* onnx.h: functions for the builders of nodes.  A builder reads a node's operands, builds ops, and sets its results:
  *
  *   bool onnx_build_Relu(onnx_node *n) { return onnx_set(n, 0, unary(n->b, OP_relu, onnx_in(n, 0))); }
  *
@@ -18,7 +17,7 @@ typedef enum {
   ONNX_IS_FAULTY,   /* its node was reported */
 } onnx_value_kind;
 
-/* What a name in the file stands for. */
+/* The value of a name in the file. */
 typedef struct onnx_value {
   onnx_value_kind kind;
   const msc_type *type;
@@ -79,12 +78,12 @@ const onnx_row *onnx_formula_row(const char *name);
 
 static inline bool onnx_has(const onnx_node *n, size_t i) { return i < n->num_in && n->in[i]; }
 static inline bool onnx_wants(const onnx_node *n, size_t i) { return i < n->num_out && *n->proto->out[i]; }
-/* Operand i as a value that ops take; NULL after a report: it is absent, or no tensor. */
+/* Operand i as an operand for ops; NULL after a report: it is absent, or no tensor. */
 msc_value *onnx_in(onnx_node *n, size_t i);
-/* Any value as one that ops take; NULL after a report. */
+/* A value as an operand for ops; NULL after a report. */
 msc_value *onnx_value_of(onnx_node *n, onnx_value *v);
 const msc_type *onnx_type(onnx_node *n, size_t i);
-/* Result i; false where v is NULL.  Results that the file leaves out are passed over. */
+/* Sets result i; false when v is NULL.  A result that the file leaves out is ignored. */
 bool onnx_set(onnx_node *n, size_t i, msc_value *v);
 bool onnx_set_value(onnx_node *n, size_t i, onnx_value *v);
 /* A constant; `data` is kept as it is. */
@@ -98,20 +97,20 @@ const double *onnx_const_floats(onnx_node *n, size_t i, size_t *out_num);
 bool onnx_const_int(onnx_node *n, size_t i, int64_t *out_v);
 bool onnx_const_float(onnx_node *n, size_t i, double *out_v);
 
-/* Attributes; those that nobody asks for are reported. */
+/* Finds an attribute; NULL: absent.  Attributes that the builder does not read are reported after it. */
 const onnx_attr *onnx_attr_of(onnx_node *n, const char *name);
 int64_t onnx_int(onnx_node *n, const char *name, int64_t absent);
 double onnx_float(onnx_node *n, const char *name, double absent);
 const char *onnx_text(onnx_node *n, const char *name, const char *absent);
-/* Copies; how many there are, -1: absent; more than max: reported, -2. */
+/* Copies an attribute's integers; returns how many, -1: absent, -2 after a report: more than max. */
 int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max);
 
 /* Reads a dimension of a tensor of `rank`, which may be counted from the end. */
 bool onnx_axis(onnx_node *n, int64_t axis, int rank, int *out_axis);
 /* Integers of operand i, or before opset `since` of the attribute `name`; *out_num is -1 when both are absent. */
 bool onnx_ints_of(onnx_node *n, size_t i, const char *name, int since, int64_t *out_v, int max, int *out_num);
-/* The nodes of a graph of an attribute, run where the names of the node's own graph are known; `in` are the graph's
- * inputs, and results are given to out_value. */
+/* Builds the nodes of a graph in an attribute, which see the names of the node's own graph; `in` are the graph's
+ * inputs, and out_value receives its results. */
 bool onnx_run_graph(onnx_node *n, const onnx_graph *g, size_t num_in, onnx_value *const *in, onnx_value **out_value);
 onnx_value *onnx_new_value(onnx_node *n);
 /* The file that the node is in. */
@@ -122,15 +121,15 @@ const msc_model_bytes *onnx_file(const onnx_node *n);
 static inline int rank_of(const msc_value *v) { return v ? v->type->rank : 0; }
 static inline msc_value *like(msc_builder *b, const msc_value *x, double c) { return number(b, x, c); }
 
-/* Dimension `from` goes to `to`; the others keep their order. */
+/* Transposes x so that dimension `from` becomes dimension `to`; the others keep their order. */
 msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to);
 /* A constant tensor of doubles. */
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v);
-/* Where both are true; a mask that is NULL is true everywhere. */
+/* The places where both masks are true; a mask that is NULL is true everywhere. */
 msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim);
 /* x's element type for sums and roots: f16 and bf16 become f32. */
-static inline msc_value *widened(msc_builder *b, msc_value *x) {
+static inline msc_value *widen(msc_builder *b, msc_value *x) {
   return x ? cast(b, x, widen_dtype(x->type->dtype)) : NULL;
 }
 /* A product as numpy's matmul: leading dimensions broadcast, vectors are rows or columns. */

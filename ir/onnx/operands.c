@@ -1,5 +1,5 @@
-/* operands.c: what builders ask of a node, and give to it: operands, elements that must be known, attributes,
- * results. */
+/* operands.c: a node in; its operands, elements that must be known, and attributes out.  Results in; values of names
+ * out. */
 #include <string.h>
 
 #include "ir/onnx/reader.h"
@@ -58,7 +58,7 @@ static msc_value *add_parameter(onnx_reader *r, onnx_value *v, const char *name,
 
 static msc_value *add_constant(onnx_reader *r, const onnx_value *v) {
   size_t bytes = (size_t)msc_type_bytes(v->type);
-  /* what is folded goes before the file's bytes do */
+  /* A function that is folded is freed before the file's bytes are, so it needs no copy. */
   const void *data = r->b.func == r->func ? msc_arena_copy(msc_context_arena(r->ctx), v->data, bytes) : v->data;
   return constant_of(&r->b, v->type, data);
 }

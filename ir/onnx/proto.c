@@ -1,4 +1,4 @@
-/* proto.c: bytes in, fields of protocol buffers out. */
+/* proto.c: bytes in; fields of protocol buffers out. */
 #include "ir/onnx/proto.h"
 
 static bool read_varint(proto_bytes *from, uint64_t *out) {

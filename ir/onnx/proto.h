@@ -26,8 +26,8 @@ typedef struct {
 /* The next field; false at the end, or at a fault: then *ok is false, too. */
 bool proto_next(proto_bytes *from, proto_field *out_field, bool *ok);
 
-/* Numbers of a repeated field, packed or one by one: takes the next one out of f, whose bytes it eats. `wire` is what
- * an element is encoded as.  False: there is none left, or it is broken (then *ok is false). */
+/* Reads the next number of a repeated field, packed or not, and moves f behind it. `wire`: the encoding of an element.
+ * False: there is none left, or it is broken (then *ok is false). */
 bool proto_number(proto_field *f, proto_wire wire, uint64_t *out_number, bool *ok);
 
 #endif

@@ -1,11 +1,11 @@
 /* read_onnx.c: the bytes of an ONNX file in; a module with the function "forward", and the weights that its parameters
  * begin with, out.
  *
- * A name of the file stands for an onnx_value.  Nodes are taken in their order, each is built by the function of its
- * row in onnx.def.  What a node computes of constants alone is computed at once, by the interpreter: so shapes that the
- * file computes are numbers where an op needs them.  Functions and graphs of control flow are written out where they
- * are used.  A node that cannot be read is reported, its results are faulty, and what uses them says nothing more: one
- * run tells all that a file needs. */
+ * Each name of the file has an onnx_value.  Each node, in order, is built by the function of its row in onnx.def.  A
+ * node of constants is computed at once by the interpreter, so that shapes that the file computes are known when an op
+ * needs them.  Calls of functions and graphs of control flow are replaced by their ops.  A node that cannot be read is
+ * reported, its results are faulty, and nodes that use them are not reported: so one run reports every fault of a
+ * file. */
 #include "ir/onnx/reader.h"
 #include "ir/open_sizes.h"
 
@@ -51,7 +51,7 @@ static msc_module *read_file(msc_context *ctx, const msc_model_bytes *file, bool
               none.num);
     m = NULL;
   }
-  return m; /* weights' elements may stand in the arena, which goes with the context */
+  return m; /* the arena is not freed before the context: weights may have elements in it */
 }
 
 msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *file) { return read_file(ctx, file, false); }

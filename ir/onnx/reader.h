@@ -1,4 +1,4 @@
-/* reader.h: what the files share that read an ONNX file: the state of reading, names and what they stand for. */
+/* reader.h: the state of reading an ONNX file, its names and their values, which the files of this folder share. */
 #ifndef MSC_IR_ONNX_READER_H
 #define MSC_IR_ONNX_READER_H
 
@@ -10,7 +10,7 @@ typedef struct {
   onnx_value *value;
 } named_value;
 
-/* Names that nodes see: their own graph's, then those of the graphs around it.  A function sees its own alone. */
+/* The names that nodes see: their own graph's, then those of the graphs around it; in a function only its own. */
 typedef struct onnx_scope {
   MSC_TABLE(named_value) names;
   const struct onnx_scope *outer;
@@ -33,7 +33,7 @@ struct onnx_reader {
   int depth, num_errors;
   size_t num_nodes;
   int64_t fold_work; /* done so far */
-  bool sizes_vary; /* the file is read for other sizes, too */
+  bool sizes_vary; /* the file is also read for other sizes */
   bool *dim_used, *fixed_used;
   struct unknown_op {
     const char *type, *first;
@@ -49,14 +49,14 @@ bool onnx_report(onnx_reader *r, const char *name, const msc_loc *loc, const cha
 const msc_loc *onnx_node_loc(onnx_reader *r, const onnx_node_proto *p);
 /* The node's name, or that of its first result. */
 const char *onnx_name_of(onnx_reader *r, const onnx_node_proto *p);
-/* Ops that msc does not read are told in one message at the end, with their number. */
+/* Counts an op that msc does not read; one message at the end reports all of them. */
 void onnx_count_unknown(onnx_reader *r, const onnx_node_proto *p);
 void onnx_report_unknown(onnx_reader *r);
 
 /* ---- operands.c ---- */
 
 onnx_value *onnx_value_new(onnx_reader *r, onnx_value_kind kind);
-/* NULL: the name is not defined yet. */
+/* The value of a name; NULL: it is not defined yet. */
 onnx_value *onnx_find_value(const onnx_scope *s, const char *name);
 /* Defines a name in the innermost scope; false after a report: the name is defined already. */
 bool onnx_define(onnx_reader *r, const char *name, onnx_value *v);

@@ -1,4 +1,4 @@
-/* recurrent.c: RNN, GRU and LSTM, their steps unrolled. */
+/* recurrent.c: an RNN, GRU or LSTM in; the ops of all its steps out. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@ enum { MAX_STEPS = 4096, MAX_GATES = 4 };
 
 typedef struct {
   onnx_node *n;
-  int gates, state;           /* gates of a cell; what it keeps: h, or h and c */
+  int gates, state;           /* gates of a cell; number of its states: h, or h and c */
   int64_t steps, batch, size; /* of x; of h */
   int64_t direction;          /* number of the one that is being built */
   msc_value *products, *bias; /* x W of all steps [steps,batch,gates size]; [gates size] of each kind */

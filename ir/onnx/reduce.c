@@ -1,4 +1,4 @@
-/* reduce.c: nodes that combine the elements along some dimensions. */
+/* reduce.c: a node that reduces dimensions in; its ops out. */
 #include <math.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ bool onnx_build_reduce(onnx_node *n) {
   if (n->row->kind != OP_constant) {
     bool halves = x->type->dtype == MSC_F16 || x->type->dtype == MSC_BF16;
     bool adds = n->row->kind == OP_reduce_sum || n->row->kind == OP_reduce_mean;
-    msc_value *w = halves && adds ? widened(n->b, x) : x, *y = reduced_over(n, n->row->kind, w, num, dims, keep);
+    msc_value *w = halves && adds ? widen(n->b, x) : x, *y = reduced_over(n, n->row->kind, w, num, dims, keep);
     if (none) y = x;
     if (n->row->kind == OP_reduce_mean && !msc_is_float(x->type->dtype) && y) {
       int64_t count = 1;
@@ -82,7 +82,7 @@ bool onnx_build_reduce(onnx_node *n) {
     }
     return onnx_set(n, 0, y ? cast(n->b, y, x->type->dtype) : NULL);
   }
-  msc_value *w = widened(n->b, x), *y = NULL;
+  msc_value *w = widen(n->b, x), *y = NULL;
   for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
     if (strcmp(name, sums[i].name)) continue;
     if (!msc_is_float(x->type->dtype) && sums[i].root) w = cast(n->b, x, MSC_F64);
@@ -98,8 +98,7 @@ bool onnx_build_reduce(onnx_node *n) {
       m = m ? msc_compute(n->b, "select(less(abs(a), b), a, 0)", m, like(n->b, m, (double)INFINITY)) : NULL;
       msc_value *e = msc_compute(n->b, "exp(a - b)", w, m);
       msc_value *sum = e ? sum_over(n->b, e, num, dims, true) : NULL;
-      msc_value *l = msc_compute(n->b, "a + log(b)", m, sum),
-                *f = largest_over(n, w, num, dims, keep);
+      msc_value *l = msc_compute(n->b, "a + log(b)", m, sum), *f = largest_over(n, w, num, dims, keep);
       y = l && f ? reshape(n->b, l, f->type->rank, f->type->dim) : NULL;
     } else y = w;
   }

@@ -1,5 +1,5 @@
-/* report.c: what cannot be read in; messages at the node that it is about out.  Operators without a row are counted,
- * and told of once, all together. */
+/* report.c: faults of a file in; messages at their nodes out.  Operators without a row are counted and reported
+ * together, once. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* resize.c: nodes that read between elements.  Resize is a product with a constant matrix for each dimension, or where
- * every element is one of the input's, a gather; GridSample gathers the neighbours of places that the plan computes. */
+/* resize.c: a node that interpolates between elements in; its ops out.  Resize is a product with a constant matrix for
+ * each dimension, or a gather if every element is one of the input's; GridSample gathers the neighbours of computed
+ * places. */
 #include <math.h>
 #include <string.h>
 
@@ -11,10 +12,11 @@ typedef struct {
   const char *mode, *place, *nearest; /* mode, coordinate_transformation_mode, nearest_mode */
   double a, outside;                  /* of cubics; beyond the region */
   bool exclude, antialias;
-} resizing;
+} resize_modes;
 
-/* Where element o of the result lies in the input: `in` elements become `out`, `scale` times as many. */
-static double place_in_input(const resizing *r, int64_t o, int64_t in, int64_t out, double scale, const double *roi) {
+/* The place in the input of element o of the result, which has `out` elements for `in`, `scale` times as many. */
+static double place_in_input(const resize_modes *r, int64_t o, int64_t in, int64_t out, double scale,
+                             const double *roi) {
   double width = scale * (double)in, x = (double)o, last = (double)in - 1;
   if (!strcmp(r->place, "asymmetric")) return x / scale;
   if (!strcmp(r->place, "align_corners")) return width == 1 ? 0 : x * last / (width - 1);
@@ -33,7 +35,7 @@ static double cubic(double a, double x) {
 }
 
 /* The element nearest to x. */
-static int64_t nearest(const resizing *r, double x) {
+static int64_t nearest(const resize_modes *r, double x) {
   double down = floor(x), rest = x - down;
   if (rest == 0) return (int64_t)x;
   bool up = !strcmp(r->nearest, "ceil") || (!strcmp(r->nearest, "round_prefer_ceil") ? rest >= 0.5 : rest > 0.5);
@@ -43,8 +45,8 @@ static int64_t nearest(const resizing *r, double x) {
 
 static int64_t inside(int64_t i, int64_t num) { return i < 0 ? 0 : i >= num ? num - 1 : i; }
 
-/* Column o of a matrix [in,out]: the parts of elements that element o has. */
-static void weigh_elements(const resizing *r, double *matrix, int64_t o, int64_t in, int64_t out, double x,
+/* Fills column o of a matrix [in,out]: the weights of the input's elements in element o of the result. */
+static void weigh_elements(const resize_modes *r, double *matrix, int64_t o, int64_t in, int64_t out, double x,
                            double scale) {
   double first = ceil(x) - 1, rest = x - first, reach = r->mode[0] == 'c' ? 2 : 1, sum = 0;
   double shrink = r->antialias && scale < 1 ? scale : 1;
@@ -59,8 +61,9 @@ static void weigh_elements(const resizing *r, double *matrix, int64_t o, int64_t
     }
 }
 
-/* One dimension of x; *outside receives what lies beyond the region, where that may be. */
-static msc_value *resize_dim(onnx_node *n, const resizing *r, msc_value *x, int d, int64_t out, double scale,
+/* Resizes one dimension of x; *outside receives the elements of the result that are beyond the region, if any may
+ * be. */
+static msc_value *resize_dim(onnx_node *n, const resize_modes *r, msc_value *x, int d, int64_t out, double scale,
                              const double *roi, msc_value **outside) {
   int64_t in = x->type->dim[d], dim[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   bool beyond = false, same = in == out;
@@ -125,10 +128,10 @@ static bool scales_of(onnx_node *n, const msc_type *x, size_t at_scales, size_t 
   return true;
 }
 
-static bool resize_by(onnx_node *n, const resizing *r, msc_value *in, const double *scale, const int64_t *size,
+static bool resize_by(onnx_node *n, const resize_modes *r, msc_value *in, const double *scale, const int64_t *size,
                       const double *roi) {
   msc_value *outside = NULL, *x = r->mode[0] == 'n' || msc_is_float(in->type->dtype) ? in : cast(n->b, in, MSC_F32);
-  if (r->mode[0] != 'n') x = widened(n->b, x);
+  if (r->mode[0] != 'n') x = widen(n->b, x);
   for (int d = 0; d < in->type->rank && x; d++)
     if (size[d] != in->type->dim[d] || scale[d] != 1 || !strcmp(r->place, "tf_crop_and_resize"))
       x = resize_dim(n, r, x, d, size[d], scale[d], roi + 2 * d, &outside);
@@ -147,13 +150,13 @@ static bool is_one_of(const char *word, const char *words) {
 bool onnx_build_resize(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   bool old = n->opset < 11;
-  resizing r = {.mode = onnx_text(n, "mode", "nearest"),
-                .place = onnx_text(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
-                .nearest = onnx_text(n, "nearest_mode", old ? "floor" : "round_prefer_floor"),
-                .a = onnx_float(n, "cubic_coeff_a", -0.75),
-                .outside = onnx_float(n, "extrapolation_value", 0),
-                .exclude = onnx_int(n, "exclude_outside", 0) != 0,
-                .antialias = onnx_int(n, "antialias", 0) != 0};
+  resize_modes r = {.mode = onnx_text(n, "mode", "nearest"),
+                    .place = onnx_text(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
+                    .nearest = onnx_text(n, "nearest_mode", old ? "floor" : "round_prefer_floor"),
+                    .a = onnx_float(n, "cubic_coeff_a", -0.75),
+                    .outside = onnx_float(n, "extrapolation_value", 0),
+                    .exclude = onnx_int(n, "exclude_outside", 0) != 0,
+                    .antialias = onnx_int(n, "antialias", 0) != 0};
   int64_t axes[MSC_MAX_RANK], size[MSC_MAX_RANK];
   double scale[MSC_MAX_RANK], roi[2 * MSC_MAX_RANK];
   int axis[MSC_MAX_RANK], num = onnx_ints(n, "axes", axes, MSC_MAX_RANK);
@@ -181,7 +184,7 @@ bool onnx_build_resize(onnx_node *n) {
 
 bool onnx_build_upsample(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
-  resizing r = {.mode = onnx_text(n, "mode", "nearest"), .place = "asymmetric", .nearest = "floor"};
+  resize_modes r = {.mode = onnx_text(n, "mode", "nearest"), .place = "asymmetric", .nearest = "floor"};
   double scale[MSC_MAX_RANK], roi[2 * MSC_MAX_RANK] = {0};
   int64_t size[MSC_MAX_RANK];
   int axis[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -209,10 +212,10 @@ bool onnx_build_upsample(onnx_node *n) {
 typedef struct {
   const char *mode, *padding;
   bool corners;
-} sampling;
+} sample_modes;
 
-/* Mirrored at low and high until it lies between. */
-static msc_value *mirrored(msc_builder *b, msc_value *x, double low, double high) {
+/* x mirrored at low and high until it is between them. */
+static msc_value *mirror_into(msc_builder *b, msc_value *x, double low, double high) {
   double range = high - low;
   if (range <= 0) return like(b, x, low);
   msc_value *first = like(b, x, low), *both = like(b, x, 2 * range), *t = msc_compute(b, "a - b", x, first);
@@ -225,11 +228,11 @@ static msc_value *clamped(msc_builder *b, msc_value *x, double low, double high)
   return msc_compute(b, "min(max(a, b), c)", x, first, last);
 }
 
-/* An integer place as one inside, as the padding says; *weight becomes 0 where there is nothing. */
-static msc_value *clip_place(msc_builder *b, const sampling *s, msc_value *at, int64_t num, msc_value **weight) {
+/* An integer place moved inside by the mode of padding; *weight becomes 0 where padding is zeros. */
+static msc_value *clip_place(msc_builder *b, const sample_modes *s, msc_value *at, int64_t num, msc_value **weight) {
   double last = (double)num - 1;
   if (s->padding[0] == 'r') {
-    at = mirrored(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
+    at = mirror_into(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
     at = msc_compute(b, "floor(a)", at);
   } else if (s->padding[0] == 'z') {
     msc_value *low = compare(b, "ge", at, like(b, at, 0)), *high = compare(b, "le", at, like(b, at, last));
@@ -239,7 +242,7 @@ static msc_value *clip_place(msc_builder *b, const sampling *s, msc_value *at, i
 }
 
 /* Weights of the taps along one dimension, for the part `t` of the way to the next element. */
-static int tap_weights(msc_builder *b, const sampling *s, msc_value *t, msc_value **out) {
+static int tap_weights(msc_builder *b, const sample_modes *s, msc_value *t, msc_value **out) {
   msc_value *one = like(b, t, 1);
   if (s->mode[0] == 'n') return out[0] = one, 1;
   if (strstr(s->mode, "linear")) return out[0] = minus(b, one, t), out[1] = t, 2;
@@ -286,9 +289,9 @@ static msc_value *sum_taps(onnx_node *n, msc_value *x, int num, const int *taps,
 }
 
 bool onnx_build_grid_sample(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *grid = widened(n->b, onnx_in(n, 1));
-  sampling s = {onnx_text(n, "mode", n->opset < 20 ? "bilinear" : "linear"), onnx_text(n, "padding_mode", "zeros"),
-                onnx_int(n, "align_corners", 0) != 0};
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *grid = widen(n->b, onnx_in(n, 1));
+  sample_modes s = {onnx_text(n, "mode", n->opset < 20 ? "bilinear" : "linear"), onnx_text(n, "padding_mode", "zeros"),
+                    onnx_int(n, "align_corners", 0) != 0};
   if (!x || !grid) return false;
   if (!is_one_of(s.mode, "nearest linear bilinear cubic bicubic"))
     return onnx_refuse(n, "mode '%s' is unknown", s.mode);
@@ -312,8 +315,8 @@ bool onnx_build_grid_sample(onnx_node *n) {
                   : scale_by(n->b, minus(n->b, scale_by(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
     if (s.mode[0] == 'n') c = msc_compute(n->b, "round(a)", c);
     if (s.padding[0] == 'b') c = clamped(n->b, c, 0, (double)size - 1);
-    if (s.padding[0] == 'r') c = mirrored(n->b, c, low, high);
-    c = clamped(n->b, c, -1e6, (double)size + 1e6); /* no number that is none names a place */
+    if (s.padding[0] == 'r') c = mirror_into(n->b, c, low, high);
+    c = clamped(n->b, c, -1e6, (double)size + 1e6); /* so that infinities and NaN name no element */
     msc_value *first = msc_compute(n->b, s.mode[0] == 'n' ? "round(a)" : "floor(a)", c);
     if (!first) return false;
     taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);

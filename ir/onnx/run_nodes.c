@@ -1,5 +1,5 @@
-/* run_nodes.c: nodes in their order: each is built by the function of its row, or computed at once where its operands
- * are constants; functions and graphs of control flow are written out. */
+/* run_nodes.c: nodes in their order in; ops out, built by the function of each node's row, or constants if all operands
+ * are constants.  Functions and graphs of control flow are replaced by their ops. */
 #include <string.h>
 
 #include "ir/onnx/reader.h"
@@ -51,8 +51,8 @@ static bool check_attrs_seen(onnx_node *n) {
   return ok;
 }
 
-/* Builds a node and checks that all its results are defined. Whatever a helper refused is an error, though the builder
- * went on. */
+/* Builds a node and checks that all its results are defined. A report of a helper is an error even if the builder
+ * returns true. */
 static bool build_node(onnx_node *n) {
   int errors = msc_num_errors(n->ctx);
   if (n->opset < 6) onnx_attr_of(n, "consumed_inputs"); /* says nothing about values */
@@ -111,7 +111,7 @@ static bool fold_results(onnx_node *n, msc_func *f) {
   return true;
 }
 
-/* Computes n now.  False: it is too much, nothing was done. */
+/* Computes n by the interpreter.  False: it is too much work or too large, and nothing is changed. */
 static bool fold(onnx_node *n) {
   onnx_reader *r = n->r;
   msc_builder before = r->b;
@@ -129,7 +129,7 @@ static bool fold(onnx_node *n) {
 
 /* Marks results that depend on one graph input alone with that input, so that a message can say which input must be
  * given (--fix) to know them. */
-static void pass_input_on(onnx_node *n) {
+static void mark_inputs(onnx_node *n) {
   const char *input = NULL;
   for (size_t i = 0; i < n->num_in; i++) {
     if (!n->in[i] || n->in[i]->data) continue;
@@ -143,41 +143,41 @@ static void pass_input_on(onnx_node *n) {
 /* ---- constants that follow from sizes ---- */
 
 /* Does one of its operands grow with sizes of inputs? */
-static bool takes_what_grows(const onnx_node *n) {
+static bool operand_grows(const onnx_node *n) {
   bool found = false;
   for (size_t i = 0; i < n->num_in; i++) found |= n->in[i] && n->in[i]->grows;
   return found;
 }
 
-/* Is it a node whose result has as many elements as its operands say? */
-static bool makes_what_grows(const onnx_node *n) {
+/* Is it a node whose operands are the sizes of its result? */
+static bool result_grows(const onnx_node *n) {
   static const char *const names[] = {"Range", "ConstantOfShape", "Expand", "Tile", "Pad", "OneHot"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(n->row->name, names[i])) return true;
   return false;
 }
 
-/* Is it an element, or several, repeated as often as sizes say? */
+/* Is it a node that repeats elements, by numbers that depend on sizes of inputs? */
 static bool repeats_by_sizes(const onnx_node *n) {
   bool varies = false;
   for (size_t i = 0; i < n->num_in; i++) varies |= n->in[i] && n->in[i]->varies;
-  return varies && makes_what_grows(n) && strcmp(n->row->name, "Range");
+  return varies && result_grows(n) && strcmp(n->row->name, "Range");
 }
 
-/* Marks results that are known although not all operands are, or that are computed of such. */
-static void mark_what_varies(onnx_node *n) {
-  bool varies = false, grows = takes_what_grows(n);
+/* Marks results that are constants though an operand is none, or that are computed from such constants. */
+static void mark_varying(onnx_node *n) {
+  bool varies = false, grows = operand_grows(n);
   for (size_t i = 0; i < n->num_in; i++) varies |= n->in[i] && (n->in[i]->varies || !is_constant(n->in[i]));
   for (size_t i = 0; varies && i < n->num_out; i++) {
     onnx_value *v = n->out[i];
     if (!v || v->kind != ONNX_IS_TENSOR || !v->data) continue;
     v->varies = true;
-    v->grows = all_constant(n) && (grows || makes_what_grows(n));
+    v->grows = all_constant(n) && (grows || result_grows(n));
   }
 }
 
-/* Builds the ops of a node that is folded then; they are used where its results are taken as tensors.  Nothing is made
- * of a node that cannot be built so. */
+/* Builds the ops of a node that is then folded; they are used where an op takes its results as tensors.  out_made is
+ * not set if the node cannot be built so. */
 static void make_beside(onnx_node *n, onnx_value ***out_made) {
   msc_diag_mark mark = msc_mark_diags(n->ctx);
   int errors = n->r->num_errors;
@@ -191,7 +191,7 @@ static void make_beside(onnx_node *n, onnx_value ***out_made) {
 static bool fold_node(onnx_node *n) {
   onnx_value **made = NULL;
   if (n->row->flags & ONNX_ALONE || !all_constant(n)) return false;
-  if (n->r->sizes_vary && (takes_what_grows(n) || repeats_by_sizes(n))) make_beside(n, &made);
+  if (n->r->sizes_vary && (operand_grows(n) || repeats_by_sizes(n))) make_beside(n, &made);
   MSC_TRY(fold(n));
   for (size_t i = 0; made && i < n->num_out; i++)
     if (n->out[i] && made[i] && n->out[i]->kind == ONNX_IS_TENSOR) n->out[i]->made = onnx_take(n->r, made[i]);
@@ -203,12 +203,12 @@ static void run_known_node(onnx_node *n) {
     if (n->in[i] && n->in[i]->kind == ONNX_IS_FAULTY) return fail_outputs(n);
   if (!fold_node(n)) {
     if (!build_node(n)) return fail_outputs(n);
-    pass_input_on(n);
+    mark_inputs(n);
   }
-  mark_what_varies(n);
+  mark_varying(n);
 }
 
-/* Attributes of a node in a function that name its caller's become those, or the function's defaults. */
+/* Replaces attributes of a node in a function that refer to its caller's by these, or by the function's defaults. */
 static void resolve_attrs(onnx_reader *r, onnx_node *n) {
   const onnx_scope *s = r->scope;
   while (s && !s->function) s = s->outer;
@@ -251,7 +251,7 @@ static void leave(onnx_reader *r, onnx_scope *before) {
   r->depth--;
 }
 
-/* The function's nodes in the place of the node that calls it. */
+/* Builds the function's nodes in place of the node that calls it. */
 static bool call_function(onnx_node *n, const onnx_function *f) {
   onnx_reader *r = n->r;
   onnx_scope *before = r->scope;

@@ -1,4 +1,5 @@
-/* sequence.c: sequences of tensors, whose lengths are known: they exist while the file is read, and no longer. */
+/* sequence.c: a node with sequences of tensors in; its ops and sequences out.  The lengths of sequences are known, and
+ * they exist only while the file is read. */
 #include <string.h>
 
 #include "ir/onnx/onnx.h"
@@ -19,8 +20,8 @@ static onnx_value *new_sequence(onnx_node *n, size_t num, size_t have, onnx_valu
   return s;
 }
 
-/* The place below `limit` that operand i names, of a sequence of `num`; the last one where it is absent. */
-static bool place(onnx_node *n, size_t i, size_t num, size_t limit, size_t *out) {
+/* Reads operand i as a position below `limit` in a sequence of `num`; an absent one is the last. */
+static bool read_position(onnx_node *n, size_t i, size_t num, size_t limit, size_t *out) {
   int64_t at = (int64_t)limit - 1;
   if (onnx_has(n, i)) MSC_TRY(onnx_const_int(n, i, &at));
   if (at < 0) at += (int64_t)num;
@@ -43,7 +44,7 @@ bool onnx_build_sequence_construct(onnx_node *n) {
 bool onnx_build_sequence_insert(onnx_node *n) {
   const onnx_value *s = sequence(n, 0);
   size_t at;
-  if (!s || !onnx_has(n, 1) || !place(n, 2, s->num_items, s->num_items + 1, &at))
+  if (!s || !onnx_has(n, 1) || !read_position(n, 2, s->num_items, s->num_items + 1, &at))
     return s && !onnx_has(n, 1) && onnx_refuse(n, "lacks input 1");
   onnx_value *y = new_sequence(n, s->num_items + 1, at, s->item);
   y->item[at] = n->in[1];
@@ -54,7 +55,7 @@ bool onnx_build_sequence_insert(onnx_node *n) {
 bool onnx_build_sequence_erase(onnx_node *n) {
   const onnx_value *s = sequence(n, 0);
   size_t at;
-  if (!s || !place(n, 1, s->num_items, s->num_items, &at)) return false;
+  if (!s || !read_position(n, 1, s->num_items, s->num_items, &at)) return false;
   onnx_value *y = new_sequence(n, s->num_items - 1, at, s->item);
   for (size_t i = at + 1; i < s->num_items; i++) y->item[i - 1] = s->item[i];
   return onnx_set_value(n, 0, y);
@@ -63,7 +64,7 @@ bool onnx_build_sequence_erase(onnx_node *n) {
 bool onnx_build_sequence_at(onnx_node *n) {
   const onnx_value *s = sequence(n, 0);
   size_t at;
-  return s && place(n, 1, s->num_items, s->num_items, &at) && onnx_set_value(n, 0, s->item[at]);
+  return s && read_position(n, 1, s->num_items, s->num_items, &at) && onnx_set_value(n, 0, s->item[at]);
 }
 
 bool onnx_build_sequence_length(onnx_node *n) {
@@ -74,7 +75,7 @@ bool onnx_build_sequence_length(onnx_node *n) {
                            msc_arena_copy(n->scratch, &num, sizeof num));
 }
 
-/* Behind each other along a dimension, or along a new one. */
+/* Builds the items behind each other along a dimension, which may be a new one. */
 bool onnx_build_concat_from_sequence(onnx_node *n) {
   const onnx_value *s = sequence(n, 0);
   int64_t axis = onnx_int(n, "axis", 0), dim[MSC_MAX_RANK];
@@ -101,7 +102,8 @@ static onnx_value *as_item(onnx_node *n, msc_value *v) {
   return item;
 }
 
-/* Parts of equal or of given sizes; without sizes of one, whose dimension goes unless it is to be kept. */
+/* Builds parts of equal or of given sizes; without sizes, parts of size 1, whose dimension is removed unless keepdims
+ * is set. */
 bool onnx_build_split_to_sequence(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   int64_t each = 1, at = 0;

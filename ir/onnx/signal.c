@@ -1,4 +1,5 @@
-/* signal.c: Fourier transforms as products with matrices of cosines and sines; windows; counts of n-grams. */
+/* signal.c: a Fourier transform, window or count of n-grams in; its ops out.  Transforms are products with matrices of
+ * cosines and sines. */
 #include <math.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static msc_value *transform(onnx_node *n, msc_value *x, int64_t length, bool inv
 }
 
 bool onnx_build_dft(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in);
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in);
   bool inverse = onnx_int(n, "inverse", 0) != 0, onesided = onnx_int(n, "onesided", 0) != 0;
   int64_t at = n->opset < 20 ? onnx_int(n, "axis", 1) : -2, length;
   int axis;
@@ -78,7 +79,7 @@ bool onnx_build_dft(onnx_node *n) {
 }
 
 bool onnx_build_stft(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *window = onnx_has(n, 2) ? onnx_in(n, 2) : NULL;
+  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *window = onnx_has(n, 2) ? onnx_in(n, 2) : NULL;
   int64_t step, length = window ? msc_type_elems(window->type) : 0;
   bool onesided = onnx_int(n, "onesided", 1) != 0;
   if (!x || !onnx_const_int(n, 1, &step) || (onnx_has(n, 3) && !onnx_const_int(n, 3, &length))) return false;
@@ -92,7 +93,7 @@ bool onnx_build_stft(onnx_node *n) {
   msc_value *places = onnx_dense(n->b, MSC_I64, 1, &total, at);
   msc_value *y = gather(n->b, x, places, 1);
   y = y ? reshape(n->b, y, 4, (int64_t[]){x->type->dim[0], frames, length, x->type->dim[2]}) : NULL;
-  if (window && y) y = times(n->b, y, reshape(n->b, widened(n->b, window), 2, (int64_t[]){length, 1}));
+  if (window && y) y = times(n->b, y, reshape(n->b, widen(n->b, window), 2, (int64_t[]){length, 1}));
   y = transform(n, y, length, false, onesided);
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
 }
@@ -155,7 +156,8 @@ bool onnx_build_mel_weights(onnx_node *n) {
 
 /* ---- n-grams ---- */
 
-/* How often the `num` n-grams of length `length` occur in x [rows,size], with up to `skips` numbers between two. */
+/* The number of occurrences of each of `num` n-grams of length `length` in x [rows,size], with up to `skips` numbers
+ * between two. */
 static msc_value *occurrences(onnx_node *n, msc_value *x, const int64_t *pool, int64_t num, int64_t length,
                               int64_t skips) {
   int64_t rows = x->type->dim[0], size = x->type->dim[1];

@@ -1,5 +1,5 @@
-/* tensor.c: the bytes of a TensorProto in; its element type, shape and elements out.  Elements stand in raw_data, in
- * one of the typed lists, or in a file beside the model. */
+/* tensor.c: the bytes of a TensorProto in; its element type, shape and elements out.  Elements are in raw_data, in one
+ * of the typed lists, or in a file beside the model. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,22 +60,22 @@ typedef struct {
   const char *location;
   uint64_t offset, length;
   bool has_length, bad_number;
-} reading;
+} tensor_fields;
 
-static const char *text_of_bytes(reading *r, proto_bytes b) {
+static const char *text_of_bytes(tensor_fields *r, proto_bytes b) {
   if (memchr(b.at ? (const void *)b.at : "", 0, proto_size(b))) return "";
   return msc_intern_n(r->ctx, proto_size(b) ? (const char *)b.at : "", proto_size(b));
 }
 
-static uint64_t read_natural(reading *r, const char *text) {
+static uint64_t read_natural(tensor_fields *r, const char *text) {
   char *end;
   unsigned long long v = strtoull(text, &end, 10);
   if (*text < '0' || *text > '9' || *end || v > INT64_MAX) r->bad_number = true;
   return v;
 }
 
-/* One StringStringEntryProto of external_data; keys that say no place, as a checksum, are passed over. */
-static void read_external(reading *r, proto_bytes b, bool *ok) {
+/* Reads one StringStringEntryProto of external_data; keys that give no place, such as a checksum, are skipped. */
+static void read_external(tensor_fields *r, proto_bytes b, bool *ok) {
   const char *key = "", *value = "";
   for (proto_field f; proto_next(&b, &f, ok);)
     if (f.wire != PROTO_BYTES) *ok = false;
@@ -86,7 +86,7 @@ static void read_external(reading *r, proto_bytes b, bool *ok) {
   else if (!strcmp(key, "length")) r->length = read_natural(r, value), r->has_length = true;
 }
 
-static bool read_fields(reading *r, proto_bytes b) {
+static bool read_fields(tensor_fields *r, proto_bytes b) {
   bool ok = true;
   for (proto_field f; proto_next(&b, &f, &ok);) {
     uint64_t v;
@@ -103,8 +103,8 @@ static bool read_fields(reading *r, proto_bytes b) {
   return ok;
 }
 
-/* The elements of the typed list: `elems` of them. */
-static const char *read_list(reading *r, proto_bytes b, msc_dtype dtype, int64_t elems, onnx_tensor *out) {
+/* Reads the `elems` elements of the typed list; returns the fault, NULL: none. */
+static const char *read_list(tensor_fields *r, proto_bytes b, msc_dtype dtype, int64_t elems, onnx_tensor *out) {
   int64_t size = msc_dtype_bytes(dtype), n = 0;
   if ((uint64_t)elems > proto_size(b)) return "has fewer elements than its shape says";
   uint8_t *data = msc_arena_alloc(r->arena, (size_t)(elems * size) + 1);
@@ -120,14 +120,14 @@ static const char *read_list(reading *r, proto_bytes b, msc_dtype dtype, int64_t
   return NULL;
 }
 
-static const char *read_raw(reading *r, proto_bytes raw, msc_dtype dtype, onnx_tensor *out) {
+static const char *read_raw(tensor_fields *r, proto_bytes raw, msc_dtype dtype, onnx_tensor *out) {
   if (proto_size(raw) != out->bytes) return "has another number of bytes than its shape says";
   bool copy = dtype == MSC_I1 || (uintptr_t)raw.at % (size_t)msc_dtype_bytes(dtype);
   out->data = copy && out->bytes ? msc_arena_copy(r->arena, raw.at, out->bytes) : raw.at;
   return NULL;
 }
 
-static const char *read_beside(reading *r, onnx_tensor *out) {
+static const char *read_beside(tensor_fields *r, onnx_tensor *out) {
   if (!r->location || !*r->location) return "names no file for its external data";
   if (r->bad_number) return "has an offset or length that is no number";
   if (r->has_length && r->length != out->bytes) return "has another number of bytes than its shape says";
@@ -138,7 +138,7 @@ static const char *read_beside(reading *r, onnx_tensor *out) {
 
 const char *onnx_read_tensor(msc_context *ctx, msc_arena *arena, const msc_model_bytes *file, proto_bytes bytes,
                              onnx_tensor *out_tensor) {
-  reading r = {.ctx = ctx, .arena = arena, .file = file};
+  tensor_fields r = {.ctx = ctx, .arena = arena, .file = file};
   onnx_tensor t = {.name = ""};
   msc_dtype dtype;
   if (!read_fields(&r, bytes)) return "is damaged";

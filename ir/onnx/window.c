@@ -64,7 +64,7 @@ static bool windows_of(onnx_node *n, const msc_type *x, const int64_t *kernel, b
   return true;
 }
 
-/* Padding behind, such that there are y windows. */
+/* The padding behind that makes y windows. */
 static int64_t high_for(const window *w) {
   int64_t high = (w->y - 1) * w->stride + reach_of_window(w) - w->x - w->low;
   return high < 0 ? 0 : high;
@@ -85,7 +85,7 @@ static size_t pair_attrs(onnx_node *n, const window *h, const window *w, bool ke
 
 static const window still = {1, 1, 1, 1, 1, 0, 0};
 
-/* [n,c,w] as [n,c,1,w], and back. */
+/* Reshapes [n,c,w] to [n,c,1,w]. */
 static msc_value *with_height(msc_builder *b, msc_value *x) {
   if (!x) return NULL;
   const int64_t *d = x->type->dim;
@@ -155,7 +155,7 @@ bool onnx_build_max_pool(onnx_node *n) {
   return onnx_set(n, 0, pool(n, OP_max_pool, x, &w));
 }
 
-/* Elements of window o's kernel that count: those inside, or with `pads` those in the file's padding, too. */
+/* The elements of window o that a mean counts: those inside, and with `pads` those in the file's padding. */
 static double count_elements(const window *w, int64_t o, bool pads) {
   int64_t first = o * w->stride - w->low, low = pads ? -w->low : 0, high = w->x + (pads ? w->high : 0);
   int64_t from = first >= low ? 0 : (low - first + w->dilation - 1) / w->dilation;
@@ -166,7 +166,7 @@ static double count_elements(const window *w, int64_t o, bool pads) {
 
 /* Corrects y, means over whole kernels, at the edges: multiplies by the kernel's size and divides by the number of
  * elements that count, dimension by dimension. */
-static msc_value *by_count(onnx_node *n, msc_value *y, const windows *w, bool pads) {
+static msc_value *divide_by_count(onnx_node *n, msc_value *y, const windows *w, bool pads) {
   for (int i = 0; i < w->num && y; i++) {
     const window *d = &w->dim[i];
     double *share = msc_new_array(n->scratch, double, d->y + 1);
@@ -188,10 +188,10 @@ bool onnx_build_average_pool(onnx_node *n) {
   windows w;
   bool pads = onnx_int(n, "count_include_pad", 0) != 0;
   if (!x || !windows_of(n, x->type, NULL, false, &w)) return false;
-  return onnx_set(n, 0, by_count(n, pool(n, OP_avg_pool, x, &w), &w, pads));
+  return onnx_set(n, 0, divide_by_count(n, pool(n, OP_avg_pool, x, &w), &w, pads));
 }
 
-/* |x|^p, of which mean and sum are made, and its root. */
+/* |x|^p. */
 static msc_value *raise_to(onnx_node *n, msc_value *x, double p) {
   if (p == 1 || p == 2) return msc_compute(n->b, p == 1 ? "abs(a)" : "a * a", x);
   return msc_compute(n->b, "pow(abs(a), b)", x, like(n->b, x, p));
@@ -238,7 +238,7 @@ bool onnx_build_lrn(onnx_node *n) {
   return onnx_set(n, 0, sum ? over(n->b, x, msc_compute(n->b, "pow(a, b)", sum, like(n->b, sum, beta))) : NULL);
 }
 
-/* Every element of x at the place that the index of a MaxPool says. */
+/* Builds zeros with every element of x at the place that the index of a MaxPool names. */
 bool onnx_build_max_unpool(onnx_node *n) {
   msc_value *x = onnx_in(n, 0), *at = onnx_in(n, 1);
   windows w;

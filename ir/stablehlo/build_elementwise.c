@@ -1,4 +1,4 @@
-/* build_elementwise.c: constants, comparisons, conversions, and what custom calls are of one element at a time. */
+/* build_elementwise.c: a node that is a constant, comparison, conversion or elementwise custom call in; its ops out. */
 #include <string.h>
 
 #include "ir/stablehlo/hlo.h"
@@ -52,7 +52,7 @@ bool hlo_build_not(hlo_node *n) {
   return hlo_set(n, unary(n->b, n->in[0]->type->dtype == MSC_I1 ? OP_logical_not : OP_bitwise_not, n->in[0]));
 }
 
-/* Zeros come in from above: as of the unsigned number of the same bits. */
+/* Shifts the unsigned number of the same bits, so that zeros are shifted in. */
 bool hlo_build_shift_right_logical(hlo_node *n) {
   static const msc_dtype unsigned_of[MSC_NUM_DTYPES] = {
       [MSC_I8] = MSC_U8, [MSC_I16] = MSC_U16, [MSC_I32] = MSC_U32, [MSC_I64] = MSC_U64};
@@ -62,7 +62,7 @@ bool hlo_build_shift_right_logical(hlo_node *n) {
   return hlo_set(n, cast(n->b, y, own));
 }
 
-/* Halves go away from zero. */
+/* Rounds to the nearest whole number, halves away from zero. */
 bool hlo_build_round_away(hlo_node *n) {
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
   msc_value *x = n->in[0], *size = msc_compute(n->b, "abs(a)", x), *whole = msc_compute(n->b, "trunc(a)", size);
@@ -82,7 +82,7 @@ bool hlo_build_square(hlo_node *n) {
   return n->op->num_in == 1 ? hlo_set(n, times(n->b, n->in[0], n->in[0])) : hlo_refuse(n, "takes one operand");
 }
 
-/* A custom call of a known function, or one that only tells another compiler a layout, which is passed over. */
+/* Builds a custom call of a known function; one that only gives another compiler a layout is its operand. */
 bool hlo_build_custom_call(hlo_node *n) {
   static const char *const known[] = {"erf", "asin", "acos", "sinh", "cosh", "atanh", "asinh", "acosh"};
   msc_op_kind kind;

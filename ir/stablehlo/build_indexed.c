@@ -1,4 +1,4 @@
-/* build_indexed.c: builders of ops that are indexed at run time (gather, scatter, dynamic slices), and of sort. */
+/* build_indexed.c: a gather, scatter, dynamic slice or sort in; its ops out. */
 #include <string.h>
 
 #include "ir/stablehlo/hlo.h"
@@ -26,12 +26,12 @@ static bool are_below(const hlo_dims *d, int rank) {
   return true;
 }
 
-/* Numbers below 0 and beyond the end are the first and the last: StableHLO's gather has no others. */
-static msc_value *clamped(hlo_node *n, msc_value *k, int64_t last) {
+/* k with numbers below 0 replaced by 0 and those above `last` by it, as StableHLO's gather does. */
+static msc_value *clamp(hlo_node *n, msc_value *k, int64_t last) {
   return msc_compute(n->b, "min(max(a, 0), b)", k, number(n->b, k, (double)last));
 }
 
-/* Numbers of places are i32 or i64 here: narrower ones become i32, unsigned ones i64. */
+/* Casts indices to types that msc has for them: narrower ones to i32, unsigned ones to i64. */
 static bool widen_index(hlo_node *n, msc_value **k) {
   msc_dtype d = (*k)->type->dtype;
   msc_dtype_class class = msc_dtype_class_of(d);
@@ -40,7 +40,7 @@ static bool widen_index(hlo_node *n, msc_value **k) {
   return *k != NULL;
 }
 
-/* The indices without the dimension in which the numbers of one place stand, of which there is one. */
+/* The indices without the dimension that has the numbers of one place, which has size 1. */
 static msc_value *flat_indices(hlo_node *n, msc_value *k, int64_t vector) {
   int64_t shape[MSC_MAX_RANK];
   int rank = 0;
@@ -54,9 +54,9 @@ static msc_value *flat_indices(hlo_node *n, msc_value *k, int64_t vector) {
 typedef struct {
   hlo_dims offset, collapsed, map, batch, k_batch, sizes;
   int64_t vector;
-} gathering;
+} gather_dims;
 
-static bool read_gathering(hlo_node *n, gathering *g) {
+static bool read_gathering(hlo_node *n, gather_dims *g) {
   hlo_dims vector;
   const char *dict = "dimension_numbers";
   MSC_TRY(read_dims(n, dict, "offset_dims", &g->offset) && read_dims(n, dict, "collapsed_slice_dims", &g->collapsed) &&
@@ -73,7 +73,7 @@ static bool read_gathering(hlo_node *n, gathering *g) {
 }
 
 /* Whole rows of one dimension: the table's other dimensions are the offset dimensions of the result, in their order. */
-static bool gather_rows(hlo_node *n, const gathering *g, int64_t axis, msc_value *k) {
+static bool gather_rows(hlo_node *n, const gather_dims *g, int64_t axis, msc_value *k) {
   int64_t perm[MSC_MAX_RANK];
   int rank = n->op->out_type[0]->rank, index = 0, other = 0;
   msc_value *y = gather(n->b, n->in[0], k, axis);
@@ -86,8 +86,8 @@ static bool gather_rows(hlo_node *n, const gathering *g, int64_t axis, msc_value
   return hlo_set(n, transpose(n->b, y, perm));
 }
 
-/* One element of each row, whose place the indices say at the same place of the other dimensions. */
-static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_value *k) {
+/* Builds a gather of one element of each row, which the index at the same place of the other dimensions names. */
+static bool gather_along(hlo_node *n, const gather_dims *g, int64_t axis, msc_value *k) {
   int64_t perm[MSC_MAX_RANK], back[MSC_MAX_RANK], shape[MSC_MAX_RANK + 1];
   int rank = n->in[0]->type->rank, own = k->type->rank, num = 0;
   if (own == rank - 1) { /* one place a row: a dimension of 1 behind the others */
@@ -117,7 +117,7 @@ static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_valu
 
 /* Builds a gather of any form: computes, for every element of the result, the number of the operand's element, and
  * gathers from the operand as one row. */
-static bool gather_windows(hlo_node *n, const gathering *g) {
+static bool gather_windows(hlo_node *n, const gather_dims *g) {
   const msc_type *t = n->in[0]->type;
   const hlo_places places = {g->offset, g->collapsed, g->map, g->batch, g->k_batch, g->sizes, g->vector};
   msc_value *k = hlo_linear_places(n, &places, t, n->in[1], n->op->out_type[0], NULL);
@@ -125,7 +125,7 @@ static bool gather_windows(hlo_node *n, const gathering *g) {
 }
 
 bool hlo_build_gather(hlo_node *n) {
-  gathering g;
+  gather_dims g;
   if (n->op->num_in != 2 || n->op->num_out != 1) return hlo_refuse(n, "takes two operands");
   MSC_TRY(widen_index(n, &n->in[1]) && read_gathering(n, &g));
   const msc_type *t = n->in[0]->type;
@@ -134,14 +134,15 @@ bool hlo_build_gather(hlo_node *n) {
   if (!rows || (g.batch.num && g.batch.num != t->rank - 1)) return gather_windows(n, &g);
   int64_t axis = g.map.v[0];
   msc_value *k = g.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], g.vector) : n->in[1];
-  k = k ? clamped(n, k, t->dim[axis] - 1) : NULL;
+  k = k ? clamp(n, k, t->dim[axis] - 1) : NULL;
   if (!k) return false;
   return g.batch.num ? gather_along(n, &g, axis, k) : gather_rows(n, &g, axis, k);
 }
 
 /* ---- scatter ---- */
 
-/* Updates of windows that do not lie inside change nothing: they are zeros, or go to an element behind the others. */
+/* Builds a scatter that adds.  Updates of windows that are not inside the operand are replaced by zeros or added to an
+ * extra element behind the others. */
 static msc_value *add_windows(hlo_node *n, msc_value *k, msc_value *inside) {
   const msc_type *t = n->in[0]->type;
   msc_value *update = n->in[2];
@@ -165,8 +166,8 @@ static msc_value *replace_windows(hlo_node *n, msc_value *k, msc_value *inside) 
   return x ? reshape(n->b, x, t->rank, t->dim) : NULL;
 }
 
-/* The largest, the smallest or the product of an element and all its updates, each element being compared with each
- * update: of small tensors alone. */
+/* Builds a scatter that takes the largest, the smallest or the product of an element and its updates, by comparing each
+ * element with each update: for small tensors only. */
 static msc_value *combine_windows(hlo_node *n, msc_reduction r, msc_value *k, msc_value *inside) {
   enum { MOST_PAIRS = 1 << 24 };
   msc_builder *b = n->b;
@@ -233,7 +234,7 @@ bool hlo_build_scatter(hlo_node *n) {
 
 /* The `size` numbers from the start on, which is moved so that all are inside. */
 static msc_value *numbers_from(hlo_node *n, msc_value *start, int64_t size, int64_t whole) {
-  msc_value *from = reshape(n->b, clamped(n, start, whole - size), 1, (int64_t[]){1});
+  msc_value *from = reshape(n->b, clamp(n, start, whole - size), 1, (int64_t[]){1});
   return plus(n->b, count_up(n->b, start->type->dtype, size), from);
 }
 
@@ -303,7 +304,8 @@ static bool set_both(hlo_node *n, msc_op_kind kind, size_t num_attrs, const msc_
   return op != NULL;
 }
 
-/* By the first comparison of the region that is no test for NaN or zero: the last that is LT or GT. */
+/* Builds a sort.  The direction is that of the last comparison by LT or GT in the region: others test for NaN or
+ * zero. */
 bool hlo_build_sort(hlo_node *n) {
   const hlo_region *body = n->op->num_regions == 1 ? &n->op->region[0] : NULL;
   int64_t dim = -1;

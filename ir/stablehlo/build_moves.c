@@ -1,11 +1,11 @@
-/* build_moves.c: what only moves elements: broadcasts, slices, padding, order of dimensions and of elements. */
+/* build_moves.c: a node that only moves elements (broadcast, slice, pad, transpose, reverse) in; its ops out. */
 #include <string.h>
 
 #include "ir/stablehlo/hlo.h"
 
 static const msc_type *result_type(const hlo_node *n) { return n->op->num_out ? n->op->out_type[0] : NULL; }
 
-/* One operand, and as many numbers as it has dimensions, of the attribute or of its other name. */
+/* Reads an attribute, which may have another name, with one number per dimension of the only operand. */
 static bool each_dim(hlo_node *n, const char *name, const char *other, int64_t *out) {
   if (n->op->num_in < 1) return hlo_refuse(n, "takes an operand");
   int rank = n->in[0]->type->rank, num = hlo_ints(n, hlo_attr(n, name) ? name : other, out, MSC_MAX_RANK);
@@ -46,7 +46,7 @@ bool hlo_build_transpose(hlo_node *n) {
   return hlo_set(n, transpose(n->b, n->in[0], perm));
 }
 
-/* x [0:4, 1:9:2], or the three lists as attributes. */
+/* Builds x [0:4, 1:9:2], which may have the three lists as attributes instead. */
 bool hlo_build_slice(hlo_node *n) {
   int64_t start[MSC_MAX_RANK], limit[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
@@ -66,8 +66,8 @@ bool hlo_build_slice(hlo_node *n) {
 }
 
 /* x with zeros around it; low and high may be negative, and `interior` elements stand between any two. */
-static msc_value *padded(hlo_node *n, msc_value *x, const int64_t *low, const int64_t *high, const int64_t *interior,
-                         double value) {
+static msc_value *pad_any(hlo_node *n, msc_value *x, const int64_t *low, const int64_t *high, const int64_t *interior,
+                          double value) {
   size_t rank = (size_t)x->type->rank;
   int64_t stride[MSC_MAX_RANK], more[2][MSC_MAX_RANK], start[MSC_MAX_RANK], limit[MSC_MAX_RANK];
   for (size_t d = 0; d < rank; d++) {
@@ -89,7 +89,7 @@ bool hlo_build_pad(hlo_node *n) {
   for (int d = 0; d < n->in[0]->type->rank; d++)
     if (interior[d] < 0) return hlo_refuse(n, "interior padding is negative");
   if (!n->in[0]->type->rank) return hlo_set(n, n->in[0]);
-  return hlo_set(n, padded(n, n->in[0], low, high, interior, value));
+  return hlo_set(n, pad_any(n, n->in[0], low, high, interior, value));
 }
 
 bool hlo_build_reverse(hlo_node *n) {

@@ -1,11 +1,11 @@
-/* build_products.c: matrix products and convolutions. */
+/* build_products.c: a dot_general or convolution in; its ops out. */
 #include <string.h>
 
 #include "ir/stablehlo/hlo.h"
 
 /* ---- dot_general ---- */
 
-/* Dimensions of both operands, which belong together in pairs. */
+/* Pairs of dimensions: one of the first operand, one of the second. */
 typedef struct {
   int num;
   int64_t of[2][MSC_MAX_RANK];
@@ -35,7 +35,8 @@ static bool read_pairs(hlo_node *n, const char *pretty, const char *lhs, const c
   return true;
 }
 
-/* An equation of einsum: batch dimensions, those of the left, those of the right that are left over. */
+/* Builds an einsum.  The result has the batch dimensions, the other dimensions of the left operand, then those of the
+ * right one. */
 bool hlo_build_dot_general(hlo_node *n) {
   pairs batch, sum;
   char side[2][MSC_MAX_RANK + 1] = {{0}}, equation[4 * MSC_MAX_RANK + 8], out[2 * MSC_MAX_RANK + 1];
@@ -85,8 +86,8 @@ static const hlo_value *member(const hlo_value *dict, const char *name) {
   return NULL;
 }
 
-/* The numbers of window = {...}, or of the attribute of the generic form, for the last `space` of two dimensions;
- * `absent` where nothing is said. */
+/* Reads the numbers of window = {...}, or of the attribute of the generic form, for the last `space` of two dimensions;
+ * the others, and all if there are none, are `absent`. */
 static bool two_of(hlo_node *n, int space, const char *pretty, const char *generic, int64_t absent, int64_t out[2]) {
   const hlo_value *v = member(hlo_attr(n, "window"), pretty);
   if (!v) v = hlo_attr(n, generic);

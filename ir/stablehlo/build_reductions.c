@@ -1,4 +1,4 @@
-/* build_reductions.c: reductions of dimensions, and of windows that slide over two. */
+/* build_reductions.c: a reduction of dimensions, or of windows that slide over two, in; its ops out. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ bool hlo_build_reduce(hlo_node *n) {
   if (!num) return hlo_set(n, binary(n->b, c.kind, n->in[1], x));
   msc_dtype dtype = x->type->dtype;
   if (c.logical != (dtype == MSC_I1)) return hlo_refuse(n, "reducing %s so is not read", msc_dtype_name(dtype));
-  msc_op_kind kind = !c.logical              ? msc_reducing_kind(c.reduction)
+  msc_op_kind kind = !c.logical               ? msc_reducing_kind(c.reduction)
                      : c.reduction == MSC_MAX ? OP_reduce_any
                                               : OP_reduce_all;
   msc_value *y = reduce(n->b, kind, x, num, dims, false);
@@ -52,7 +52,7 @@ bool hlo_build_reduce(hlo_node *n) {
 
 /* ---- divide: a sum over its count is a mean ---- */
 
-/* The reduce_sum that x is, through reshapes; NULL if x is none. */
+/* The reduce_sum of which x is the result, possibly reshaped; NULL: x is none. */
 static const msc_op *sum_behind(const msc_value *x) {
   while (x->def && x->def->kind == OP_reshape) x = x->def->in[0].value;
   return x->def && x->def->kind == OP_reduce_sum && msc_is_float(x->type->dtype) ? x->def : NULL;
@@ -139,7 +139,9 @@ static msc_value *build_pool(hlo_node *n, const windows *w, msc_op_kind kind, ms
                       msc_named(n->ctx, "padding", msc_ints(n->ctx, 4, padding))};
   x = transpose(n->b, x, perm);
   msc_value *y = x ? with_attrs(n->b, kind, 1, &x, 4, attrs) : NULL;
-  if (kind == OP_avg_pool) y = scale_by(n->b, y, (double)(size[0] * size[1])); /* of all, padding included: a sum */
+  if (kind == OP_avg_pool)
+    y = scale_by(n->b, y,
+                 (double)(size[0] * size[1])); /* a sum: the mean of all elements, with padding, times their number */
   return transpose(n->b, y, back);
 }
 
@@ -182,13 +184,13 @@ bool hlo_build_reduce_window(hlo_node *n) {
   if (!hlo_splat(n->in[1], &init)) return hlo_refuse(n, "begins with a value that is no constant");
   if (turned && msc_dtype_class_of(t->dtype) == MSC_CLASS_UINT)
     return hlo_refuse(n, "the smallest of unsigned numbers in windows is not read");
-  if (adds && init == 0 && is_running(&w, t, &dim, &reverse))
-    return hlo_set(n, running_sum(n, dim, reverse));
+  if (adds && init == 0 && is_running(&w, t, &dim, &reverse)) return hlo_set(n, running_sum(n, dim, reverse));
   msc_value *x = n->in[0];
   MSC_TRY(extend_to_rank_4(n, &w, &x) && choose_space(n, &w, x->type, perm));
   if (turned) x = unary(n->b, OP_neg, x);
   msc_value *y = x ? build_pool(n, &w, adds ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
   if (turned) y = unary(n->b, OP_neg, y);
-  if (y && init != usual) y = combine_by(n->b, c.reduction, y, n->in[1]); /* what each window begins with counts, too */
+  if (y && init != usual)
+    y = combine_by(n->b, c.reduction, y, n->in[1]); /* the initial value is one more element of each window */
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }

@@ -1,6 +1,6 @@
-/* hlo.h: what a StableHLO text says, as structs (parse_hlo.c makes them), and what the builders of ops share.
+/* hlo.h: the structs of a parsed StableHLO text (parse_hlo.c), and the functions that builders of ops share.
  *
- * JAX, and others, print ops in two forms, which become one:
+ * JAX, and others, print ops in two forms, which have the same structs:
  *
  *   %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x2xf32>) -> ...
  *   %4 = "stablehlo.gather"(%1, %2) <{slice_sizes = array<i64: 1, 16>}> : (...) -> tensor<...> */
@@ -14,7 +14,7 @@ enum { HLO_MAX_DEPTH = 64, HLO_MAX_OPS = 1 << 20 };
 
 typedef enum { HLO_INT, HLO_FLOAT, HLO_WORD, HLO_TEXT, HLO_LIST, HLO_DICT, HLO_DENSE } hlo_kind;
 
-/* A value of an attribute.  A list is also what stands between x and -> : [1] x [0] is a list of two lists; a dict's
+/* A value of an attribute.  Lists with x or -> between them are a list of lists: [1] x [0] is a list of two; a dict's
  * members have names. */
 typedef struct hlo_value {
   hlo_kind kind;
@@ -44,8 +44,8 @@ struct hlo_op {
   const char **in; /* names of values */
   const msc_type **out_type;
   hlo_value *attr;
-  const char **word; /* what stands alone: LT, SIGNED, @callee, stablehlo.add */
-  hlo_value *list;   /* lists that stand alone: [0:4, 1:3] */
+  const char **word; /* words without a name: LT, SIGNED, @callee, stablehlo.add */
+  hlo_value *list;   /* lists without a name: [0:4, 1:3] */
   hlo_region *region;
   const msc_loc *loc;
 };
@@ -55,14 +55,14 @@ typedef struct {
   const msc_type *type;
   size_t num_attrs;
   hlo_value *attr;
-  const char *said; /* what its location calls it: "p['w']"; NULL: nothing */
+  const char *said; /* its name in its location: "p['w']"; NULL: none */
 } hlo_arg;
 
 typedef struct {
   const char *name; /* "main" */
   size_t num_args, num_attrs, num_results;
   hlo_arg *arg;
-  const char **result; /* what the file calls each; NULL: nothing */
+  const char **result; /* their names in the file; NULL: none */
   hlo_value *attr;
   hlo_region body;
   const msc_loc *loc;
@@ -103,7 +103,7 @@ typedef struct {
 
 /* Reports at the op, with its name; false. */
 bool hlo_refuse(hlo_node *n, const char *fmt, ...) MSC_PRINTF(2, 3);
-/* The one result; false where v is NULL. */
+/* Sets the only result; false when v is NULL. */
 bool hlo_set(hlo_node *n, msc_value *v);
 
 /* NULL: absent. */
@@ -125,7 +125,8 @@ typedef struct {
   bool logical;
 } hlo_combiner;
 
-/* What an op reduces by: `applies stablehlo.add`, or what its only region does.  False: it is no such op. */
+/* The op between two elements by which an op reduces: `applies stablehlo.add`, or that of its only region.  False: it
+ * has none. */
 bool hlo_combiner_of(const hlo_op *op, hlo_combiner *out_combiner);
 
 /* ---- linear_places.c ---- */
@@ -135,7 +136,7 @@ typedef struct {
   int64_t v[MSC_MAX_RANK];
 } hlo_dims;
 
-/* How windows of an operand and the elements of another tensor, a result or updates, belong together. */
+/* The windows of an operand whose elements correspond to those of another tensor, a result or updates. */
 typedef struct {
   hlo_dims window;         /* dimensions of the other tensor that are the window's, in the operand's order */
   hlo_dims single;         /* dimensions of the operand of which a window has one element, and the other tensor none */

@@ -1,4 +1,4 @@
-/* hlo_text.c: see hlo_text.h. */
+/* hlo_text.c: StableHLO text in; its words, types, locations and attributes out (see hlo_text.h). */
 #include "ir/stablehlo/hlo_text.h"
 
 #include <math.h>
@@ -138,7 +138,7 @@ static const msc_type *take_tensor(hlo_text *r) {
   return msc_type_of(r->ctx, dtype, rank, dim, NULL);
 }
 
-/* NULL after a report. */
+/* Reads a type; NULL after a report. */
 const msc_type *hlo_take_type(hlo_text *r) {
   if (hlo_take_if(r, "tensor<")) return take_tensor(r);
   return hlo_fault(r, "expected a type: tensor<...>"), NULL;
@@ -159,7 +159,8 @@ static bool skip_loc(hlo_text *r) {
   return !depth || hlo_fault(r, "a location has no end");
 }
 
-/* What a location says, `at` being behind "loc(": its first "file":line:column, and the first text that is no file. */
+/* Reads a location from `at`, which is behind "loc(": its first "file":line:column, and its first text that is no
+ * file. */
 static void read_loc(hlo_text *r, const char *at, int depth, msc_loc *out, const char **out_said) {
   enum { MOST_STEPS = 256 };
   const char *own = r->p;
@@ -371,7 +372,7 @@ static bool take_lists(hlo_text *r, hlo_value *out) {
   return true;
 }
 
-/* Skips what no builder asks for, as #stablehlo<precision DEFAULT>, behind its '<'. */
+/* Skips an attribute that no builder reads, such as #stablehlo<precision DEFAULT>, from behind its '<'. */
 static bool skip_angles(hlo_text *r) {
   for (int depth = 1; r->p < r->end && depth; r->p++) depth += *r->p == '<' ? 1 : *r->p == '>' ? -1 : 0;
   return r->p < r->end || hlo_fault(r, "expected '>'");

@@ -1,5 +1,5 @@
-/* hlo_text.h: the text of a StableHLO module and how far it is read: its words, types, locations and the values of
- * attributes.  What takes something reports a fault at its place and returns false or NULL. */
+/* hlo_text.h: the text of a StableHLO module in; its words, types, locations and values of attributes out, one after
+ * another.  The take functions report a fault at its place and return false or NULL. */
 #ifndef MSC_IR_STABLEHLO_HLO_TEXT_H
 #define MSC_IR_STABLEHLO_HLO_TEXT_H
 
@@ -20,14 +20,14 @@ typedef struct {
   int depth;
   size_t num_ops;
   MSC_TABLE(named_loc) named; /* #loc3 = loc(...) */
-  int loc_steps;              /* locations that the one at hand has led to */
+  int loc_steps;              /* locations that have been followed from the present one */
 } hlo_text;
 
 const msc_loc *hlo_here(hlo_text *r);
-/* Reports `what`, and what stands here instead; false. */
+/* Reports that `what` is expected, and what is here instead; false. */
 bool hlo_fault(hlo_text *r, const char *what);
 void hlo_skip_space(hlo_text *r);
-/* Whether `what` is next; a word must end where it does. */
+/* Is `what` next?  If it ends with a letter, the word in the text must end there too. */
 bool hlo_see(hlo_text *r, const char *what);
 bool hlo_take_if(hlo_text *r, const char *what);
 bool hlo_expect(hlo_text *r, const char *what);

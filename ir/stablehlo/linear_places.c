@@ -1,5 +1,5 @@
-/* linear_places.c: windows of an operand, as gather and scatter say where they begin, in; the number of the operand's
- * element for each element of the result or of the updates out (see hlo.h). */
+/* linear_places.c: windows of an operand, whose beginnings are indices of a gather or scatter, in; for each element of
+ * the result or the updates the number of the operand's element out (see hlo.h). */
 #include <string.h>
 
 #include "ir/stablehlo/hlo.h"
@@ -10,7 +10,7 @@ typedef struct {
   const msc_type *operand, *type;
   msc_value *indices;
   hlo_dims rest; /* dimensions of the other tensor that are not the window's: those of the indices */
-} placing;
+} window_places;
 
 static int find_dim(const hlo_dims *d, int64_t v) {
   for (int i = 0; i < d->num; i++)
@@ -24,8 +24,8 @@ static bool are_below(const hlo_dims *d, int rank) {
   return true;
 }
 
-/* Everything that is used as a number of a dimension is one, and sizes fit. */
-static bool check(placing *w) {
+/* Checks that numbers of dimensions are in range, and that sizes fit. */
+static bool check(window_places *w) {
   const hlo_places *p = w->p;
   int rank = w->operand->rank, k_rank = w->indices->type->rank, dims = k_rank - (p->vector < k_rank);
   int64_t numbers = p->vector < k_rank ? w->indices->type->dim[p->vector] : 1;
@@ -43,14 +43,14 @@ static bool check(placing *w) {
 }
 
 /* Counts along dimension d of the other tensor; all others are 1. */
-static msc_value *count_along(const placing *w, int64_t d) {
+static msc_value *count_along(const window_places *w, int64_t d) {
   int64_t shape[MSC_MAX_RANK];
   for (int i = 0; i < w->type->rank; i++) shape[i] = i == d ? w->type->dim[i] : 1;
   return reshape(w->n->b, count_up(w->n->b, MSC_I32, w->type->dim[d]), w->type->rank, shape);
 }
 
 /* Number j of each place, with a size of 1 in the window's dimensions of the other tensor. */
-static msc_value *number_of_place(const placing *w, int j) {
+static msc_value *number_of_place(const window_places *w, int j) {
   int64_t shape[MSC_MAX_RANK];
   msc_value *k = w->indices;
   for (int d = 0; d < w->type->rank; d++) shape[d] = find_dim(&w->p->window, d) < 0 ? w->type->dim[d] : 1;
@@ -60,8 +60,8 @@ static msc_value *number_of_place(const placing *w, int j) {
 
 static msc_value *added(msc_builder *b, msc_value *x, msc_value *y) { return x && y ? plus(b, x, y) : x ? x : y; }
 
-/* Where the window begins in dimension d, moved so that it lies inside; *inside: and that it did. */
-static msc_value *begin_of(const placing *w, int j, int64_t last, msc_value **inside) {
+/* The beginning of the window in dimension d, moved so that the window is inside; adds to *inside whether it was. */
+static msc_value *begin_of(const window_places *w, int j, int64_t last, msc_value **inside) {
   msc_builder *b = w->n->b;
   msc_value *k = number_of_place(w, j);
   if (!k) return NULL;
@@ -75,7 +75,7 @@ static msc_value *begin_of(const placing *w, int j, int64_t last, msc_value **in
 }
 
 /* The place in dimension d of the operand; NULL: always the first. */
-static bool place_in_dim(const placing *w, int d, int *window, msc_value **inside, msc_value **out) {
+static bool place_in_dim(const window_places *w, int d, int *window, msc_value **inside, msc_value **out) {
   const hlo_places *p = w->p;
   int batch = find_dim(&p->batch, d), j = find_dim(&p->map, d);
   int64_t size = 1;
@@ -100,7 +100,7 @@ static bool place_in_dim(const placing *w, int d, int *window, msc_value **insid
 
 msc_value *hlo_linear_places(hlo_node *n, const hlo_places *p, const msc_type *operand, msc_value *indices,
                              const msc_type *type, msc_value **out_inside) {
-  placing w = {.n = n, .p = p, .operand = operand, .type = type, .indices = indices};
+  window_places w = {.n = n, .p = p, .operand = operand, .type = type, .indices = indices};
   msc_value *sum = NULL, *inside = NULL, *at;
   int64_t stride = 1;
   int window = p->window.num;

@@ -55,7 +55,7 @@ static bool take_region(hlo_text *r, hlo_op *op) {
   return parse_ops(r, to, "}");
 }
 
-/* What stands between an op's name and its types, in any order. */
+/* Reads the parts between an op's name and its types, in any order. */
 static bool take_parts(hlo_text *r, hlo_op *op) {
   while (!hlo_see(r, ":")) {
     hlo_skip_space(r);

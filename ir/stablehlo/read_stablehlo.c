@@ -1,11 +1,10 @@
 /* read_stablehlo.c: the text of a StableHLO module, as JAX prints it, in; a module with the function "forward" out.
  *
- * @main is the function; others are written out where they are called, loops as often as they turn.  Arguments are
- * data, unless attributes say otherwise: msc.name, msc.role, msc.init as texts; of @main itself msc.loss is the number
- * of the result that is made small, msc.optimizer what does that.
+ * @main is the function; calls of others are replaced by their ops, loops are unrolled.  Arguments are data, unless
+ * they have the attributes msc.name, msc.role, msc.init, as texts; @main itself may have msc.loss, the number of the
+ * result that is minimized, and msc.optimizer.
  *
- * An op that cannot be read is reported, and what uses its results says nothing more: one run tells all that a file
- * needs. */
+ * An op that cannot be read is reported, ops that use its results are not: so one run reports every fault of a file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,8 +108,7 @@ bool hlo_has_word(const hlo_op *op, const char *word) {
   return false;
 }
 
-/* The elements of a constant operand; NULL: it is none. */
-/* What v is made of, by repeating and reshaping alone. */
+/* The value of which v is a reshape or broadcast, through any number of these. */
 static const msc_value *source_of(const msc_value *v) {
   while (v->def && (v->def->kind == OP_broadcast_to || v->def->kind == OP_reshape)) v = v->def->in[0].value;
   return v;
@@ -192,7 +190,7 @@ static void report_unknown(hlo_reader *r) {
 
 static bool build_hlo_region(hlo_reader *r, scope *s, const hlo_region *region, size_t *out_num, msc_value ***out);
 
-/* Writes the called function out. */
+/* Builds the ops of the called function. */
 static bool build_hlo_call(hlo_reader *r, hlo_node *n) {
   const hlo_func *f = NULL;
   for (size_t i = 0; i < r->module->num_funcs && n->op->num_words; i++)
@@ -246,7 +244,7 @@ static bool run_part(hlo_reader *r, const scope *s, const hlo_region *part, msc_
   return build_hlo_region(r, &inner, part, out_num, out);
 }
 
-/* Writes a loop out whose condition follows from constants, as those of lax.scan and lax.fori_loop do. */
+/* Unrolls a loop whose condition follows from constants, as those of lax.scan and lax.fori_loop do. */
 static bool run_loop(hlo_reader *r, const scope *s, hlo_node *n) {
   enum { MOST_TURNS = 1 << 16 };
   size_t num = 0;
@@ -280,8 +278,8 @@ static bool are_numbers(const hlo_node *n) {
   return n->op->num_in > 0 && n->op->num_out == 1 && n->op->out_type[0]->rank == 0;
 }
 
-/* Computes an op of single constants at once: so counters of loops, and what follows from them, are known.  False, and
- * nothing is changed: it is to be built. */
+/* Computes an op of constants with one element now, so that counters of loops are known.  False, and nothing is
+ * changed: the op must be built. */
 static bool fold_numbers(hlo_reader *r, hlo_node *n, const hlo_row *row) {
   msc_func *f = msc_func_new(r->func->module, "fold");
   msc_builder b = {.func = f, .block = f->body, .loc = n->op->loc};
@@ -321,7 +319,7 @@ static bool build_op(hlo_reader *r, const scope *s, hlo_node *n) {
   return row->build ? row->build(n) : hlo_set(n, msc_build(n->b, row->kind, op->num_in, n->in));
 }
 
-/* Results must have the types that the text says: both read the same semantics, or this is a fault. */
+/* Checks that results have the types in the text; others are a fault of the reader or of the text. */
 static bool check_types(hlo_reader *r, hlo_node *n) {
   for (size_t i = 0; i < n->op->num_out; i++) {
     const msc_type *want = n->op->out_type[i], *is = n->out[i] ? n->out[i]->type : NULL;
@@ -417,7 +415,8 @@ static void add_argument(hlo_reader *r, scope *s, const hlo_arg *a, size_t index
   msc_arg_put(r->func, index, msc_fact_msc_name(r->ctx, names[index]));
   msc_arg_put(r->func, index, msc_fact_msc_role(r->ctx, role && role->s ? role->s : "data"));
   if (init && init->s) msc_arg_put(r->func, index, msc_fact_msc_init(r->ctx, init->s));
-  if (!role) msc_arg_put(r->func, index, msc_fact_msc_batch_dim(-1)); /* nobody says that it is of samples */
+  if (!role)
+    msc_arg_put(r->func, index, msc_fact_msc_batch_dim(-1)); /* whether it has a batch dimension is not known */
   msc_table_at(&s->names, &a->name)->value = v;
 }
 
@@ -440,7 +439,7 @@ static msc_attr_value plain_value(hlo_reader *r, const hlo_value *v) {
                                 : msc_bool(v->s && !strcmp(v->s, "true"));
 }
 
-/* msc.loss = 0, msc.optimizer = {kind = "adam", lr = 1.0e-03}: what the function is trained for. */
+/* Sets the facts of training: msc.loss = 0, msc.optimizer = {kind = "adam", lr = 1.0e-03}. */
 static void put_objective(hlo_reader *r, const hlo_func *f) {
   const hlo_value *loss = member_of(f->num_attrs, f->attr, "msc.loss"),
                   *optimizer = member_of(f->num_attrs, f->attr, "msc.optimizer");

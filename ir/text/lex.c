@@ -1,9 +1,9 @@
-/* lex.c: bytes of IR text to tokens with their places, and what the parser does with single tokens. */
+/* lex.c: the bytes of IR text in; tokens with their places out.  Also the parser's functions for single tokens. */
 #include <string.h>
 
 #include "ir/text/text.h"
 
-/* The C library's classes depend on the locale. */
+/* Like the functions below, the same in every locale, which the C library's are not. */
 static bool is_hex(char c) { return msc_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 static bool is_word(char c) { return msc_is_letter(c) || msc_is_digit(c) || c == '$' || c == '.'; }
 static bool is_suffix(char c) { return is_word(c) || c == '-'; } /* of %x, ^bb0, #1 */
@@ -76,7 +76,8 @@ static const char *bad_escape(const msc_lexer *x) {
   return known ? NULL : "unknown escape: \\\\, \\\", \\n, \\t and two hexadecimal digits are known";
 }
 
-/* Goes on to the closing quote after a bad character, so that what follows is read as it was meant. */
+/* Reads a text in quotes.  After a bad character it goes on to the closing quote, so that the next token is the right
+ * one. */
 static int lex_string(msc_lexer *x) {
   for (x->p++; x->p < x->end && *x->p != '"' && *x->p != '\n'; x->p++) {
     const char *why = *x->p == '\0' ? "a string cannot hold a NUL byte" : *x->p == '\\' ? bad_escape(x) : NULL;
@@ -165,7 +166,7 @@ const msc_loc *msc_loc_at(const msc_parser *p, msc_token at) {
 
 bool msc_syntax(msc_parser *p, msc_token at, const char *fmt, ...) {
   if (p->num_syntax_errors > MSC_MAX_SYNTAX_ERRORS) return false;
-  if (p->num_syntax_errors++ == MSC_MAX_SYNTAX_ERRORS) { /* not the text it should be: the rest is not worth a look */
+  if (p->num_syntax_errors++ == MSC_MAX_SYNTAX_ERRORS) { /* probably no IR text at all */
     p->lex.p = p->lex.end;
     return msc_error(p->ctx, MSC_E_SYNTAX, msc_loc_at(p, at), "more than %d syntax errors: reading stops here",
                      MSC_MAX_SYNTAX_ERRORS);

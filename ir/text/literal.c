@@ -1,4 +1,5 @@
-/* literal.c: numbers as text and back, as tensor elements and as attributes, bit for bit and in any locale. */
+/* literal.c: numbers, tensor elements or attributes, in; texts that read back as the same bits in any locale out, and
+ * back. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static void bits_text(msc_dtype dtype, uint64_t bits, char *out) {
   snprintf(out, MSC_NUMBER_TEXT, "0x%0*" PRIX64, 2 * (int)msc_dtype_bytes(dtype), bits);
 }
 
-/* The fewest digits, at least two, that read back as the same bits; MLIR wants a point in every float. */
+/* Writes the fewest digits, at least two, that read back as the same bits; MLIR needs a point in every float. */
 static void float_text(msc_dtype dtype, uint64_t bits, char *out) {
   double v = float_of_bits(dtype, bits);
   if (isnan(v) || isinf(v)) {
@@ -89,7 +90,7 @@ void msc_element_text(msc_dtype dtype, const void *element, char out[MSC_NUMBER_
 
 /* ---- reading ---- */
 
-/* strtod without a point, so that the locale's does not matter: "-1.25e3" is read as "-125e1". */
+/* Reads a number by strtod without its point, which depends on the locale: "-1.25e3" as "-125e1". */
 static double read_decimal(const char *text, size_t num) {
   char digits[MSC_MAX_NUMBER + 32];
   size_t n = 0, i = 0;

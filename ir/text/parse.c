@@ -1,4 +1,5 @@
-/* parse.c: IR text to a module.  A fault in one op does not hide faults in others: reading goes on at the next op. */
+/* parse.c: IR text in; a module, or reports of its faults, out.  After a fault in an op, reading goes on at the next
+ * op. */
 #include <string.h>
 
 #include "ir/text/symbols.h"
@@ -6,7 +7,7 @@
 
 enum { MAX_PER_OP = UINT16_MAX, MAX_UNKNOWN_LISTED = 100 };
 
-/* `%0:2` before the equals sign */
+/* A name of results before the equals sign: `%0:2`. */
 typedef struct {
   msc_token at;
   int64_t count;
@@ -38,12 +39,27 @@ typedef struct {
   msc_parser p; /* first: the parser is the reader */
   msc_func *func;
   msc_symbols values, functions, kinds, unknown_index;
-  bool args_lost; /* the function's arguments could not be read: unknown values are not the user's fault */
-  struct { result_name *n; size_t num, room; } names;
-  struct { operand *o; size_t num, room; } operands;
-  struct { typed *t; size_t num, room; } types;
-  struct { pending *f; size_t num, room; } pendings; /* ops whose forward op is to be found */
-  struct { unknown *u; size_t num, room; } unknowns;
+  bool args_lost; /* the function's arguments could not be read, so unknown values are not reported */
+  struct {
+    result_name *n;
+    size_t num, room;
+  } names;
+  struct {
+    operand *o;
+    size_t num, room;
+  } operands;
+  struct {
+    typed *t;
+    size_t num, room;
+  } types;
+  struct {
+    pending *f;
+    size_t num, room;
+  } pendings; /* ops whose forward op is to be found */
+  struct {
+    unknown *u;
+    size_t num, room;
+  } unknowns;
 } reader;
 
 /* One op while it is read. */
@@ -78,7 +94,7 @@ static void skip_to_op(msc_parser *p, msc_token start) {
 
 /* ---- values ---- */
 
-/* A symbol of count 0 was used where it was not defined, which has been reported. */
+/* Defines a name.  One of count 0 was used before it was defined, which has been reported. */
 static void define(reader *r, msc_token t, msc_value *values, int64_t count) {
   msc_symbol *s = msc_symbol_find(&r->values, t.at, t.num);
   if (s && s->count) {
@@ -90,7 +106,7 @@ static void define(reader *r, msc_token t, msc_value *values, int64_t count) {
   s->count = count;
 }
 
-/* Names of an op that could not be read: uses of them are no further faults. */
+/* Defines the names of an op that could not be read, so that their uses are not reported too. */
 static void define_lost(reader *r, size_t first) {
   for (size_t i = first; i < r->names.num; i++)
     if (!msc_symbol_find(&r->values, r->names.n[i].at.at, r->names.n[i].at.num)) define(r, r->names.n[i].at, NULL, 1);
@@ -119,7 +135,7 @@ static bool parse_operand(reader *r) {
     if (!r->args_lost)
       msc_error(p->ctx, MSC_E_SSA, msc_loc_at(p, o.at), "value %.*s is not defined before this use", (int)o.at.num,
                 o.at.at);
-    s = msc_symbol_add(&r->values, o.at.at, o.at.num); /* said once */
+    s = msc_symbol_add(&r->values, o.at.at, o.at.num); /* so that it is reported once */
   } else if (s->values && number >= s->count) {
     msc_error(p->ctx, MSC_E_SSA, msc_loc_at(p, o.at), "value %.*s has no result %" PRId64 ", only 0 to %" PRId64,
               (int)o.at.num, o.at.at, number, s->count - 1);
@@ -165,7 +181,7 @@ static bool parse_operands(reader *r, const op_text *op) {
   return msc_expect(p, ')', "',' or ')'");
 }
 
-/* `({ ... })`: the ops' block is made before its op. */
+/* Reads `({ ... })` into block b, which is made before its op. */
 static bool parse_region(reader *r, msc_block *b) {
   msc_parser *p = &r->p;
   MSC_TRY(msc_nest(p) && msc_expect(p, '(', "'('") && msc_expect(p, '{', "'{'"));
@@ -216,8 +232,8 @@ static bool parse_signature(reader *r, op_text *op) {
 
 /* ---- making the op ---- */
 
-/* `part_of` says what each result is a part of, or "". */
-static bool take_wholes(reader *r, const op_text *t, msc_op *op) {
+/* Reads attribute `part_of`: the whole tensor of each result, or "". */
+static bool read_wholes(reader *r, const op_text *t, msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "part_of");
   if (!v) return true;
   bool ok = v->kind == MSC_ATTR_LIST && v->list.num == op->num_out;
@@ -231,8 +247,8 @@ static bool take_wholes(reader *r, const op_text *t, msc_op *op) {
                          "attribute part_of must be a list of a type, or \"\", for every result");
 }
 
-/* `forward` and `letters` are fields of the op; `forward` names an op or, as %3, the op of a value. */
-static bool take_links(reader *r, const op_text *t, msc_op *op) {
+/* Reads attributes `forward` and `letters` into the op's fields; `forward` names an op or, as %3, the op of a value. */
+static bool read_links(reader *r, const op_text *t, msc_op *op) {
   op->attrs = msc_arena_copy(msc_context_arena(r->p.ctx), t->attrs.attrs, t->attrs.num * sizeof *op->attrs);
   op->num_attrs = t->attrs.num;
   static const char *const links[] = {MSC_FACT(forward), "letters"};
@@ -246,7 +262,7 @@ static bool take_links(reader *r, const op_text *t, msc_op *op) {
     else op->letters = v->s;
     msc_op_unset(op, links[i]);
   }
-  return msc_read_layouts(r->p.module, op->loc, op->attrs, op->num_attrs, msc_info(op)) && take_wholes(r, t, op);
+  return msc_read_layouts(r->p.module, op->loc, op->attrs, op->num_attrs, msc_info(op)) && read_wholes(r, t, op);
 }
 
 static bool check_operand(reader *r, const op_text *t, size_t i) {
@@ -260,8 +276,8 @@ static bool check_operand(reader *r, const op_text *t, size_t i) {
                    msc_type_text(a, mesh, type->type));
 }
 
-/* Operands as values; one that is missing is stood in for by a value of the type written. */
-static msc_value **operand_values(reader *r, const op_text *t) {
+/* The operands' values; a missing one is replaced by a new value of the type in the text. */
+static msc_value **find_operands(reader *r, const op_text *t) {
   msc_value **in = msc_new_array(r->p.scratch, msc_value *, t->in_types);
   for (size_t i = 0; i < t->in_types; i++) {
     in[i] = r->operands.o[t->operands + i].value;
@@ -314,7 +330,7 @@ static bool find_kind(const reader *r, msc_token name, msc_op_kind *out_kind) {
   return s;
 }
 
-/* Everything is read: the op is built and checked.  Its results are known by name whatever the checks say. */
+/* Builds and checks an op that has been read.  Its results' names are defined even if a check fails. */
 static bool make_op(reader *r, const op_text *t, msc_block *b, int errors_before) {
   msc_context *ctx = r->p.ctx;
   msc_op_kind kind;
@@ -325,16 +341,16 @@ static bool make_op(reader *r, const op_text *t, msc_block *b, int errors_before
     return true;
   }
   for (size_t i = 0; i < t->in_types; i++) check_operand(r, t, i);
-  msc_op *op = msc_op_new(r->func, kind, t->in_types, operand_values(r, t), num_out, t->loc);
+  msc_op *op = msc_op_new(r->func, kind, t->in_types, find_operands(r, t), num_out, t->loc);
   op->name = t->user_name;
   op->body = t->body;
   if (op->body) op->body->parent = op;
   msc_append(b, op);
   declared_results(r, t, op->out);
   define_results(r, t, op->out);
-  MSC_TRY(take_links(r, t, op));
+  MSC_TRY(read_links(r, t, op));
   if (msc_num_errors(ctx) == errors_before && msc_infer(op)) check_written_types(r, t, op);
-  declared_results(r, t, op->out); /* users are checked against what is written */
+  declared_results(r, t, op->out); /* so that users are checked against the types in the text */
   return true;
 }
 
@@ -403,7 +419,7 @@ static bool parse_label(reader *r, msc_block *b) {
   return msc_expect(p, ':', "':'");
 }
 
-/* Reported; its arguments are known, so that its ops are no further faults. */
+/* Reports a second block, and defines its arguments, so that their uses are not reported too. */
 static void parse_second_block(reader *r) {
   msc_token start = r->p.tok;
   msc_syntax(&r->p, start, "a region has one block");
@@ -470,8 +486,8 @@ static bool take_arg_attrs(reader *r, msc_token at, const msc_attr_value *list) 
   return true;
 }
 
-/* The function's attributes; its name and its arguments' attributes are fields. */
-static bool take_func_attrs(reader *r, msc_token at, msc_attr_array attrs) {
+/* Reads the function's attributes; its name and its arguments' attributes go into fields. */
+static bool read_func_attrs(reader *r, msc_token at, msc_attr_array attrs) {
   msc_parser *p = &r->p;
   msc_func *f = r->func;
   f->attrs = msc_arena_copy(msc_context_arena(p->ctx), attrs.attrs, attrs.num * sizeof *f->attrs);
@@ -517,7 +533,7 @@ static bool parse_func(reader *r) {
   msc_attr_array attrs = {0};
   const char *name;
   if (p->tok.kind == '{') MSC_TRY(msc_parse_dict(p, false, &attrs));
-  MSC_TRY(take_func_attrs(r, at, attrs) && parse_no_types(p) && msc_parse_loc(p, start, &r->func->loc, &name));
+  MSC_TRY(read_func_attrs(r, at, attrs) && parse_no_types(p) && msc_parse_loc(p, start, &r->func->loc, &name));
   if (!name) return true;
   msc_loc loc = *r->func->loc; /* a function's one name in a location is its scope */
   if (!loc.scope) loc.scope = name;
@@ -557,8 +573,8 @@ static bool parse_short_module(reader *r) {
   return msc_expect(p, '}', "\"msc.func\" or '}'");
 }
 
-/* In the generic form the attributes, with them the mesh that layouts need, stand behind the functions: they are read
- * first.  Ends where it began; *out_tok and *out_lex are behind the attributes. */
+/* Reads the attributes behind the functions of the generic form first, because layouts need the mesh among them.  The
+ * parser is then where it was before; *out_tok and *out_lex are behind the attributes. */
 static bool read_ahead(msc_parser *p, msc_token *out_tok, msc_lexer *out_lex) {
   msc_token tok = p->tok;
   msc_lexer lex = p->lex;

@@ -22,7 +22,7 @@ static bool bad_char(msc_parser *p, const char *at, const char *what) {
   return msc_syntax(p, t, "expected %s, not %s", what, msc_token_text(p, t));
 }
 
-/* `32x784x`, read by characters: to the lexer x784xf32 is a word.  The token is the `<` before it. */
+/* Reads `32x784x` by characters, since x784xf32 is one word for the lexer.  The token is the `<` before it. */
 static bool parse_dims(msc_parser *p, int *out_rank, int64_t *dim) {
   const char *s = p->lex.p, *end = p->lex.end;
   for (*out_rank = 0; s < end && ((*s >= '0' && *s <= '9') || *s == '?'); s++) {
@@ -41,7 +41,7 @@ static bool parse_dims(msc_parser *p, int *out_rank, int64_t *dim) {
   return true;
 }
 
-/* `#name<"text">`; the token of the text. */
+/* Reads `#name<"text">`; out_text is the token of the text. */
 static bool parse_quoted(msc_parser *p, const char *name, msc_token *out_text) {
   if (p->tok.kind != MSC_TOK_HASH || p->tok.num != strlen(name) || memcmp(p->tok.at, name, p->tok.num) != 0)
     return msc_unexpected(p, name);
@@ -51,7 +51,8 @@ static bool parse_quoted(msc_parser *p, const char *name, msc_token *out_text) {
   return msc_expect(p, MSC_TOK_STRING, "a string") && msc_expect(p, '>', "'>'");
 }
 
-/* Texts of layouts repeat: the last few are remembered, faulty ones too, which are reported once. */
+/* The layout of a text; the last few texts are kept with their layouts, because texts repeat and a faulty one is
+ * reported once. */
 static const msc_layout *find_layout(msc_parser *p, msc_token t) {
   size_t hash = t.num;
   for (size_t i = 0; i < t.num; i++) hash = hash * 31 + (unsigned char)t.at[i];
@@ -109,7 +110,7 @@ static bool parse_element(msc_parser *p, elements *e) {
   return true;
 }
 
-/* Lists nest as deep as the tensor has dimensions: at most 8. */
+/* Reads the elements from dimension d on; lists nest as deep as the tensor has dimensions, 8 at most. */
 static bool parse_elements(msc_parser *p, elements *e, int d) {
   if (d == e->type->rank) return parse_element(p, e);
   MSC_TRY(msc_expect(p, '[', "'['"));
@@ -147,7 +148,7 @@ static bool is_element_token(int kind) {
          kind == MSC_TOK_WORD || kind == MSC_TOK_STRING;
 }
 
-/* `dense<...> : type`.  The type stands behind the elements: it is read first, then the elements with it. */
+/* Reads `dense<...> : type`: first the type behind the elements, then the elements. */
 static bool parse_dense(msc_parser *p, msc_attr_value *out) {
   elements e = {0};
   msc_advance(p);
@@ -291,13 +292,13 @@ bool msc_parse_dict(msc_parser *p, bool module, msc_attr_array *out_attrs) {
 
 /* ---- locations ---- */
 
-/* A location's names, the outermost first, and its place. */
+/* The text of a location: its names, the outermost first, and its place. */
 typedef struct {
   const char *outer, *inner;
   msc_loc loc;
-} place;
+} loc_text;
 
-static bool parse_place(msc_parser *p, place *out);
+static bool parse_place(msc_parser *p, loc_text *out);
 
 /* The names of a place become one: the path of scopes that a caller's location holds. */
 static const char *join_texts(msc_parser *p, const char *a, const char *b) {
@@ -306,7 +307,7 @@ static const char *join_texts(msc_parser *p, const char *a, const char *b) {
 }
 
 /* `"file":1:2`, `"name"` or `"name"(place)` */
-static bool parse_named(msc_parser *p, place *out) {
+static bool parse_named(msc_parser *p, loc_text *out) {
   const char *text = msc_token_string(p, p->tok);
   int64_t line, col;
   msc_advance(p);
@@ -327,8 +328,8 @@ static bool parse_named(msc_parser *p, place *out) {
 }
 
 /* `(callee at caller)`; calls may nest on either side. */
-static bool parse_call(msc_parser *p, place *out) {
-  place caller = {0};
+static bool parse_call(msc_parser *p, loc_text *out) {
+  loc_text caller = {0};
   MSC_TRY(msc_expect(p, '(', "'('") && parse_place(p, out));
   if (!msc_take_word(p, "at")) return msc_unexpected(p, "'at'");
   MSC_TRY(parse_place(p, &caller) && msc_expect(p, ')', "')'"));
@@ -346,31 +347,31 @@ static bool parse_call(msc_parser *p, place *out) {
   return true;
 }
 
-/* `<metadata>[a, b]`: the first counts. */
-static bool parse_fused(msc_parser *p, place *out) {
+/* Reads `<metadata>[a, b]`; the location is a. */
+static bool parse_fused(msc_parser *p, loc_text *out) {
   msc_attr_value metadata;
   if (msc_take(p, '<')) MSC_TRY(parse_value(p, &metadata) && msc_expect(p, '>', "'>'"));
   MSC_TRY(msc_expect(p, '[', "'['") && parse_place(p, out));
   while (msc_take(p, ',')) {
-    place rest = {0};
+    loc_text rest = {0};
     MSC_TRY(parse_place(p, &rest));
   }
   return msc_expect(p, ']', "',' or ']'");
 }
 
-static bool parse_place(msc_parser *p, place *out) {
+static bool parse_place(msc_parser *p, loc_text *out) {
   MSC_TRY(msc_nest(p));
-  bool ok = p->tok.kind == MSC_TOK_STRING       ? parse_named(p, out)
-            : msc_take_word(p, "callsite")      ? parse_call(p, out)
-            : msc_take_word(p, "fused")         ? parse_fused(p, out)
-            : msc_take_word(p, "unknown")       ? true
-                                                : msc_unexpected(p, "a location");
+  bool ok = p->tok.kind == MSC_TOK_STRING  ? parse_named(p, out)
+            : msc_take_word(p, "callsite") ? parse_call(p, out)
+            : msc_take_word(p, "fused")    ? parse_fused(p, out)
+            : msc_take_word(p, "unknown")  ? true
+                                           : msc_unexpected(p, "a location");
   p->depth--;
   return ok;
 }
 
 bool msc_parse_loc(msc_parser *p, msc_token at, const msc_loc **out_loc, const char **out_name) {
-  place at_op = {0};
+  loc_text at_op = {0};
   if (msc_take_word(p, "loc"))
     MSC_TRY(msc_expect(p, '(', "'('") && parse_place(p, &at_op) && msc_expect(p, ')', "')'"));
   *out_name = at_op.inner && *at_op.inner ? at_op.inner : NULL;

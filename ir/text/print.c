@@ -1,5 +1,5 @@
-/* print.c: a module to IR text.  One spelling for everything: reading the text and printing it again changes no
- * byte. */
+/* print.c: a module in; its IR text out.  Everything has one spelling: reading the text and printing it again gives
+ * the same bytes. */
 #include <string.h>
 
 #include "ir/text/text.h"
@@ -71,8 +71,7 @@ static void name_values(writer *r, const msc_func *f) {
   r->has_forward = false;
   for (size_t i = 0; i < f->body->num_args; i++) name_arg(r, f->body->args[i], printed_arg_name(f, i));
   number_ops(r, f->body);
-  for (const msc_op *op = r->has_forward ? f->body->first : NULL; op; op = op->next)
-    note_name(r, op);
+  for (const msc_op *op = r->has_forward ? f->body->first : NULL; op; op = op->next) note_name(r, op);
 }
 
 static void put_id(writer *r, const void *key) {
@@ -113,8 +112,8 @@ static void put_calls(msc_printer *w, const msc_loc *l) {
   while (open--) msc_puts(w, ")");
 }
 
-/* ` loc("scope"("name"(place)))`: what is not known is left out; a scope keeps the place of a name that is not
- * there. */
+/* Writes ` loc("scope"("name"(place)))` without the parts that are not known; with a scope and no name, the name is
+ * empty. */
 static void put_loc(msc_printer *w, const msc_loc *l, const char *name) {
   bool placed = (l->file && !l->implied) || l->caller;
   if (!name && !l->scope && !placed) return;
@@ -157,7 +156,7 @@ static size_t sorted_in(msc_attr *attrs, size_t num, const char *name, msc_attr_
 static msc_attr_value text_value(const char *text) { return (msc_attr_value){.kind = MSC_ATTR_STR, .s = text}; }
 
 /* Lists the whole tensors that an op's results are parts of, "" for a result without; false: none has one. */
-static bool wholes_of(writer *r, const msc_op *op, msc_attr_value *out) {
+static bool list_wholes(writer *r, const msc_op *op, msc_attr_value *out) {
   bool any = false;
   for (size_t i = 0; i < op->num_out; i++) any |= op->out[i].whole != NULL;
   if (!any) return false;
@@ -172,7 +171,7 @@ static void put_op_attrs(writer *r, const msc_op *op) {
   const msc_attr *attrs = op->attrs;
   size_t num = op->num_attrs;
   msc_attr_value wholes;
-  bool has_wholes = wholes_of(r, op, &wholes);
+  bool has_wholes = list_wholes(r, op, &wholes);
   if (forward || has_wholes) {
     msc_attr *all = msc_new_array(r->w.scratch, msc_attr, num + 3);
     if (num) memcpy(all, attrs, num * sizeof *all);

@@ -1,4 +1,4 @@
-/* print_attr.c: attribute values and types to IR text. */
+/* print_attr.c: attribute values and types in; their IR text out. */
 #include <string.h>
 
 #include "ir/table.h"
@@ -30,7 +30,7 @@ void msc_put(msc_printer *w, const char *text, size_t num) {
 
 void msc_puts(msc_printer *w, const char *text) { msc_put(w, text, strlen(text)); }
 
-/* At most 100 characters. */
+/* Writes formatted text of at most 100 characters. */
 MSC_PRINTF(2, 3) static void putf(msc_printer *w, const char *fmt, ...) {
   char text[101];
   va_list ap;

@@ -1,4 +1,4 @@
-/* symbols.c: names with scopes. */
+/* symbols.c: names in; the values that they have in the innermost scope out. */
 #include "ir/text/symbols.h"
 
 #include <xxhash.h>

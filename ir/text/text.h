@@ -1,4 +1,4 @@
-/* text.h: what the IR text reader and writer share: tokens, the parser's state, numbers as text. */
+/* text.h: tokens, the parser's state and numbers as text, which the reader and the writer of IR text share. */
 #ifndef MSC_IR_TEXT_H
 #define MSC_IR_TEXT_H
 
@@ -120,7 +120,7 @@ typedef struct {
   const char *text; /* NULL: not made yet */
 } msc_type_spelling;
 
-/* What is being written.  Types repeat: their texts are made once. */
+/* A text that is being written.  The text of a type is made once. */
 typedef struct {
   msc_arena *scratch;
   const msc_mesh *mesh;
