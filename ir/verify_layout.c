@@ -101,7 +101,7 @@ static bool check_comm(const msc_op *op, msc_arena *arena) {
   return p != NULL;
 }
 
-/* Checks that the token of a send has one recv, over the same channel. */
+/* Checks that only recvs use the token of a send, and that a recv has the group and channel of its send. */
 static bool check_pair(const msc_op *op) {
   static const char *const attrs[] = {"axes", "from", "to", "channel"};
   if (op->kind == OP_send) {

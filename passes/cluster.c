@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *name, *text; } shipped[] = {
+static const struct {
+  const char *name, *text;
+} shipped[] = {
 #define EMBEDDED(name, text) {#name, text},
 #include "clusters.h"
 #undef EMBEDDED
@@ -19,7 +21,7 @@ typedef struct {
   const json_t *json;
   msc_cluster *out;
   bool ok;
-} reading;
+} cluster_reader;
 
 /* ---- places ---- */
 
@@ -75,7 +77,7 @@ static const char *skip_to_value(const char *name, const char *end) {
 }
 
 /* The location of "levels.1.size", or of the innermost value around it that exists. */
-static const msc_loc *loc_of_path(const reading *r, const char *path) {
+static const msc_loc *loc_of_path(const cluster_reader *r, const char *path) {
   const char *p = skip_blanks(r->text, r->end), *here = p;
   for (const char *word = path; *word && (*skip_to_value(p, r->end) == '{' || *skip_to_value(p, r->end) == '[');) {
     char key[64];
@@ -94,7 +96,7 @@ static const msc_loc *loc_of_path(const reading *r, const char *path) {
   return msc_loc_of(r->ctx, &loc);
 }
 
-static void MSC_PRINTF(3, 4) report_wrong(reading *r, const char *path, const char *fmt, ...) {
+static void MSC_PRINTF(3, 4) report_wrong(cluster_reader *r, const char *path, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   msc_verror(r->ctx, MSC_DIAG_ERROR, MSC_E_CLUSTER, loc_of_path(r, path), NULL, fmt, ap);
@@ -110,7 +112,7 @@ static const json_t *find_json_member(const json_t *object, const char *path) {
 }
 
 /* Reads a number of at least 1.  `path` names it in messages; its last word is the member of `object`. */
-static double read_figure(reading *r, const json_t *object, const char *path, bool needed) {
+static double read_figure(cluster_reader *r, const json_t *object, const char *path, bool needed) {
   const json_t *v = find_json_member(object, path);
   if (!v && needed) report_wrong(r, path, "%s is missing", path);
   if (!v) return 0;
@@ -122,14 +124,14 @@ static double read_figure(reading *r, const json_t *object, const char *path, bo
 }
 
 /* Reads a whole number of at least 1, as read_figure does. */
-static int64_t read_whole_number(reading *r, const json_t *object, const char *path, bool needed) {
+static int64_t read_whole_number(cluster_reader *r, const json_t *object, const char *path, bool needed) {
   double x = read_figure(r, object, path, needed);
   if (x == 0 || (x == floor(x) && x <= 4e18)) return (int64_t)x;
   report_wrong(r, path, "%s is %g; it must be a whole number", path, x);
   return 0;
 }
 
-static const char *read_words(reading *r, const json_t *object, const char *path) {
+static const char *read_words(cluster_reader *r, const json_t *object, const char *path) {
   const json_t *v = find_json_member(object, path);
   if (json_is_string(v)) return msc_intern(r->ctx, json_string_value(v));
   report_wrong(r, path, v ? "%s must be a text" : "%s is missing", path);
@@ -137,7 +139,7 @@ static const char *read_words(reading *r, const json_t *object, const char *path
 }
 
 /* Reports members of `object` that are not known: they are mistakes. */
-static void check_known_members(reading *r, const json_t *object, const char *path, size_t num,
+static void check_known_members(cluster_reader *r, const json_t *object, const char *path, size_t num,
                                 const char *const *known) {
   const char *name;
   json_t *value;
@@ -154,7 +156,7 @@ static void check_known_members(reading *r, const json_t *object, const char *pa
 
 /* ---- parts ---- */
 
-static void read_gpu(reading *r, const json_t *gpu) {
+static void read_gpu(cluster_reader *r, const json_t *gpu) {
   static const char *const known[] = {"arch",        "multiprocessors", "clock_hz", "memory_clock_hz",
                                       "cache_bytes", "shared_bytes",    "threads",  "blocks"};
   msc_cluster_gpu *g = &r->out->gpu;
@@ -170,7 +172,7 @@ static void read_gpu(reading *r, const json_t *gpu) {
         read_whole_number(r, gpu, msc_arena_printf(msc_lasting_arena(r->ctx), "device.gpu.%s", known[i]), true);
 }
 
-static void read_device(reading *r) {
+static void read_device(cluster_reader *r) {
   enum { HOST = 25000000000, DISK = 1000000000 }; /* of PCIe 4; of disks of servers, past the page cache */
   static const char *const known[] = {"name",      "flops_per_s",      "memory_bytes",     "bytes_per_s",
                                       "launch_ns", "host_bytes_per_s", "disk_bytes_per_s", "gpu"};
@@ -211,7 +213,7 @@ static void read_device(reading *r) {
   }
 }
 
-static void read_level(reading *r, size_t i, const json_t *level, bool last) {
+static void read_level(cluster_reader *r, size_t i, const json_t *level, bool last) {
   static const char *const known[] = {"name", "size", "latency_ns", "bytes_per_s", "shared_by"};
   msc_arena *a = msc_lasting_arena(r->ctx);
   const char *path = msc_arena_printf(a, "levels.%zu", i);
@@ -234,7 +236,7 @@ static void read_level(reading *r, size_t i, const json_t *level, bool last) {
                  l->size, l[-1].size);
 }
 
-static void read_levels(reading *r) {
+static void read_levels(cluster_reader *r) {
   const json_t *levels = json_object_get(r->json, "levels");
   size_t num = json_array_size(levels);
   if (!json_is_array(levels) || num < 1 || num > MSC_MAX_LEVELS) {
@@ -266,7 +268,7 @@ static const char *measured_words(msc_arena *a) {
   return msc_arena_printf(a, "%s or %s", text, last);
 }
 
-static void read_measures(reading *r) {
+static void read_measures(cluster_reader *r) {
   static const char *const known[] = {"op", "ranks", "bytes", "ns"};
   const json_t *list = json_object_get(r->json, "collectives");
   msc_arena *a = msc_lasting_arena(r->ctx);
@@ -299,7 +301,7 @@ static int compare_products(const void *a, const void *b) {
   return x->flops < y->flops ? -1 : x->flops > y->flops;
 }
 
-static msc_dtype read_type_name(reading *r, const json_t *row, const char *path) {
+static msc_dtype read_type_name(cluster_reader *r, const json_t *row, const char *path) {
   const char *word = read_words(r, row, path);
   msc_dtype dtype = MSC_F32;
   if (*word && !msc_dtype_parse(word, &dtype))
@@ -307,7 +309,7 @@ static msc_dtype read_type_name(reading *r, const json_t *row, const char *path)
   return dtype;
 }
 
-static void read_products(reading *r) {
+static void read_products(cluster_reader *r) {
   static const char *const known[] = {"type", "rows", "inner", "columns", "ns"};
   const json_t *list = json_object_get(r->json, "products");
   msc_arena *a = msc_lasting_arena(r->ctx);
@@ -336,7 +338,7 @@ static void read_products(reading *r) {
 
 static bool read_cluster(msc_context *ctx, void *arg) {
   static const char *const known[] = {"device", "levels", "collectives", "products"};
-  reading *r = arg;
+  cluster_reader *r = arg;
   r->out = msc_new(msc_lasting_arena(ctx), msc_cluster);
   check_known_members(r, r->json, "", sizeof known / sizeof *known, known);
   read_device(r);
@@ -347,7 +349,7 @@ static bool read_cluster(msc_context *ctx, void *arg) {
 }
 
 const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const char *text, size_t bytes) {
-  reading r = {.ctx = ctx, .file = msc_intern(ctx, name), .text = text, .end = text + bytes, .ok = true};
+  cluster_reader r = {.ctx = ctx, .file = msc_intern(ctx, name), .text = text, .end = text + bytes, .ok = true};
   msc_loc loc = {.file = r.file, .line = 1, .col = 1};
   json_error_t error;
   json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);

@@ -168,7 +168,7 @@ static bool is_uniform(const msc_attr_value *v) {
 
 static bool is_whole(double x) { return x > -9e15 && x < 9e15 && x == (double)(int64_t)x; }
 
-/* Joins constants that have one element each: it is equal at all points or becomes a formula. */
+/* Joins constants whose elements are all equal: the element is the same at all points, or a formula is recorded. */
 static bool join_uniform(fbs_open *o, msc_op *const *op, const msc_attr_value *const *v, bool keep) {
   const int64_t *number[FBS_MAX_POINTS];
   int64_t own[FBS_MAX_POINTS];

@@ -37,8 +37,8 @@ static int64_t next_under(const msc_conv *c, int64_t k, const int64_t *y, int64_
   return -1;
 }
 
-/* The same for the windows over one element of x: returns the next window's element number there with its place in
- * y. */
+/* Goes over the windows that have one element of x: returns the next one's number for that element, with its place in
+ * y, or -1. */
 static int64_t next_over(const msc_conv *c, int64_t k, const int64_t *x, int64_t *out_y) {
   int64_t num = c->dim[0].kernel * c->dim[1].kernel;
   while (++k < num)

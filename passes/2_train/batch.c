@@ -182,7 +182,6 @@ static bool are_other_operands_uniform(const reading *r, const msc_op *op, const
   return true;
 }
 
-/* True for a loss whose `reduction` is the mean, given or by default. */
 /* How op combines the samples when a batch letter is missing in its result. */
 static msc_batch_meaning batch_reduction_of(const msc_op *op, const msc_letter *letter) {
   if (letter->role != MSC_RED || letter->reduction != MSC_SUM) return MSC_BATCH_MIXED;

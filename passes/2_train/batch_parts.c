@@ -16,20 +16,20 @@ typedef struct {
   msc_arena *arena;
   msc_builder b;
   msc_rule rule;
-  uint32_t letters;         /* letters that the batch is cut along */
+  uint32_t letters; /* letters that the batch is cut along */
   size_t num_in;
-  msc_value *in[16];        /* operand by parts, or as it is */
+  msc_value *in[16]; /* operand by parts, or as it is */
   bool parted[16];
-} building;
+} part_builder;
 
-static msc_value *reshape_parts(building *z, msc_value *x, int rank, const int64_t *dim) {
+static msc_value *reshape_parts(part_builder *z, msc_value *x, int rank, const int64_t *dim) {
   return reshape(&z->b, x, rank, dim);
 }
 
 /* ---- from the whole batch to parts, and back ---- */
 
 /* [.., n, ..] -> [r, .., n/r, ..] */
-static msc_value *cut_into_parts(building *z, msc_value *v, int dim) {
+static msc_value *cut_into_parts(part_builder *z, msc_value *v, int dim) {
   int64_t size[MSC_MAX_RANK], perm[MSC_MAX_RANK] = {dim};
   const msc_type *t = v->type;
   if (t->rank == MSC_MAX_RANK || t->dim[dim] % z->r) return NULL;
@@ -41,7 +41,7 @@ static msc_value *cut_into_parts(building *z, msc_value *v, int dim) {
 }
 
 /* [r, .., n/r, ..] -> [.., n, ..] of type t */
-static msc_value *join_parts(building *z, msc_value *v, int dim, const msc_type *t) {
+static msc_value *join_parts(part_builder *z, msc_value *v, int dim, const msc_type *t) {
   int64_t perm[MSC_MAX_RANK];
   for (int d = 0; d <= t->rank; d++) perm[d] = d < dim ? d + 1 : d == dim ? 0 : d;
   if (dim) v = transpose(&z->b, v, perm);
@@ -50,13 +50,13 @@ static msc_value *join_parts(building *z, msc_value *v, int dim, const msc_type 
 
 /* ---- operands ---- */
 
-static uint32_t major_letter(const building *z, size_t tensor, int dim) {
+static uint32_t major_letter(const part_builder *z, size_t tensor, int dim) {
   const msc_dim_letters *d = &z->rule.tensor[tensor].dim[dim];
   return d->num ? 1u << d->letter[0] : 0;
 }
 
 /* The batch dimension of a tensor; -1: none, -2: several. */
-static int batch_dim_of(const building *z, size_t tensor) {
+static int batch_dim_of(const part_builder *z, size_t tensor) {
   int found = -1;
   for (int d = 0; d < z->rule.tensor[tensor].rank; d++)
     if (major_letter(z, tensor, d) & z->letters) found = found == -1 ? d : -2;
@@ -73,12 +73,12 @@ static void record_replaced(msc_parts *p, msc_op *op) {
   p->replaced[p->num_replaced++] = op;
 }
 
-static const char *build_op_by_parts(building *z, msc_value **out);
-static const char *start_building(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r);
+static const char *build_op_by_parts(part_builder *z, msc_value **out);
+static const char *start_building(part_builder *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r);
 
 /* Computes the value of every part of a mean or sum over the batch: builds the op that made it by parts. */
-static const char *compute_source_by_parts(building *z, const msc_value *v) {
-  building again;
+static const char *compute_source_by_parts(part_builder *z, const msc_value *v) {
+  part_builder again;
   msc_value *out[8];
   if (!v->def || v->def->num_out > 8) return "it sees a mean or sum over the batch that no op made";
   const char *why = start_building(&again, z->p, v->def, z->op, z->r);
@@ -89,7 +89,7 @@ static const char *compute_source_by_parts(building *z, const msc_value *v) {
   return NULL;
 }
 
-static const char *prepare_operand(building *z, size_t i) {
+static const char *prepare_operand(part_builder *z, size_t i) {
   msc_value *v = z->op->in[i].value;
   const msc_batch_fact *f = msc_batch_of(&z->p->facts, v);
   msc_own *own = own_value_of(z->p, v);
@@ -115,8 +115,8 @@ static const char *prepare_operand(building *z, size_t i) {
   return NULL;
 }
 
-static const char *start_building(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r) {
-  *z = (building){.p = p, .op = op, .r = r, .arena = p->facts.arena, .num_in = op->num_in};
+static const char *start_building(part_builder *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r) {
+  *z = (part_builder){.p = p, .op = op, .r = r, .arena = p->facts.arena, .num_in = op->num_in};
   z->b = (msc_builder){
       .func = p->facts.f, .block = op->block, .before = (msc_op *)(uintptr_t)before, .loc = op->loc, .name = op->name};
   if (op->num_in > sizeof z->in / sizeof *z->in || !(msc_info(op)->flags & MSC_PURE) || op->body)
@@ -136,7 +136,7 @@ static const char *start_building(building *z, msc_parts *p, msc_op *op, const m
 /* ---- the op ---- */
 
 /* Inserts dimensions of one behind r, so that dimensions align from the right with `rank` dimensions beside r. */
-static msc_value *insert_ones_behind_r(building *z, msc_value *v, int rank) {
+static msc_value *insert_ones_behind_r(part_builder *z, msc_value *v, int rank) {
   int64_t dim[MSC_MAX_RANK] = {z->r};
   int own = v->type->rank - 1, ones = rank - own;
   if (ones <= 0) return v;
@@ -145,7 +145,7 @@ static msc_value *insert_ones_behind_r(building *z, msc_value *v, int rank) {
 }
 
 /* Repeats for every part the operands that all parts share. */
-static bool repeat_common_operands(building *z) {
+static bool repeat_common_operands(part_builder *z) {
   for (size_t i = 0; i < z->num_in; i++) {
     const msc_type *t = z->in[i]->type;
     int64_t dim[MSC_MAX_RANK] = {z->r};
@@ -159,7 +159,7 @@ static bool repeat_common_operands(building *z) {
 }
 
 /* The dimensions of the result by parts: r, then those of one part. Returns their number. */
-static int dims_by_parts(const building *z, size_t result, int64_t *out_dim) {
+static int dims_by_parts(const part_builder *z, size_t result, int64_t *out_dim) {
   const msc_type *t = z->op->out[result].type;
   out_dim[0] = z->r;
   for (int d = 0; d < t->rank; d++)
@@ -167,7 +167,7 @@ static int dims_by_parts(const building *z, size_t result, int64_t *out_dim) {
   return t->rank + 1;
 }
 
-static msc_op *copy_for_parts(building *z) {
+static msc_op *copy_for_parts(part_builder *z) {
   static const char *const said[] = {MSC_FACT(cross_batch), MSC_FACT(in_strategy), MSC_FACT(out_strategy),
                                      MSC_FACT(in_layout), MSC_FACT(out_layout)};
   msc_op *op = msc_op_copy(z->b.func, z->op, z->in);
@@ -175,7 +175,7 @@ static msc_op *copy_for_parts(building *z) {
   return op;
 }
 
-static bool insert_built_op(building *z, msc_op *op, msc_value **out) {
+static bool insert_built_op(part_builder *z, msc_op *op, msc_value **out) {
   msc_insert_before(z->b.before, op);
   MSC_TRY(msc_infer(op));
   for (size_t i = 0; i < op->num_out; i++) out[i] = &op->out[i];
@@ -184,7 +184,7 @@ static bool insert_built_op(building *z, msc_op *op, msc_value **out) {
 
 /* Puts r in front of what an attribute says of dimensions: their numbers become one more, a list with an entry for each
  * of them gets one for r.  A limit along the batch becomes that of a part. */
-static void shift_attr(const building *z, msc_op *op, const msc_attr_spec *s, int rank) {
+static void shift_attr(const part_builder *z, msc_op *op, const msc_attr_spec *s, int rank) {
   if (s->sense == MSC_SENSE_NONE || (s->is_list && !msc_op_attr(z->op, s->name))) return;
   bool limits = !strcmp(s->name, "limit"), each = s->sense == MSC_SENSE_EACH, adds = each || s->sense == MSC_SENSE_PERM;
   int64_t v[MSC_MAX_RANK + 1] = {limits ? z->r : !strcmp(s->name, "stride")};
@@ -195,13 +195,13 @@ static void shift_attr(const building *z, msc_op *op, const msc_attr_spec *s, in
   msc_op_set(op, s->name, s->is_list ? msc_ints(formula_ctx(&z->b), (size_t)(num + adds), v) : msc_int(v[0]));
 }
 
-static bool build_elementwise(building *z, msc_value **out) {
+static bool build_elementwise(part_builder *z, msc_value **out) {
   for (size_t i = 0; i < z->num_in; i++)
     if (z->parted[i]) MSC_TRY((z->in[i] = insert_ones_behind_r(z, z->in[i], z->op->out[0].type->rank)));
   return insert_built_op(z, copy_for_parts(z), out);
 }
 
-static bool build_product_by_parts(building *z, msc_value **out) {
+static bool build_product_by_parts(part_builder *z, msc_value **out) {
   for (size_t i = 0; i < 2; i++)
     if (z->parted[i]) MSC_TRY((z->in[i] = insert_ones_behind_r(z, z->in[i], z->op->out[0].type->rank)));
   msc_op *op = copy_for_parts(z);
@@ -209,7 +209,7 @@ static bool build_product_by_parts(building *z, msc_value **out) {
   return insert_built_op(z, op, out);
 }
 
-static bool build_shape(building *z, msc_value **out) {
+static bool build_shape(part_builder *z, msc_value **out) {
   int64_t dim[MSC_MAX_RANK];
   int rank = dims_by_parts(z, 0, dim);
   bool stretch = msc_form_of(z->op) == MSC_FORM_STRETCH;
@@ -219,7 +219,7 @@ static bool build_shape(building *z, msc_value **out) {
 }
 
 /* Builds the loss of each sample, then the mean or sum of each part. */
-static bool build_loss(building *z, msc_value **out) {
+static bool build_loss(part_builder *z, msc_value **out) {
   msc_loss_reduction reduction = msc_op_loss_reduction(z->op);
   MSC_TRY(repeat_common_operands(z));
   msc_op *op = copy_for_parts(z);
@@ -233,7 +233,7 @@ static bool build_loss(building *z, msc_value **out) {
   return out[0] != NULL;
 }
 
-static bool build_with_shifted_attrs(building *z, msc_value **out) {
+static bool build_with_shifted_attrs(part_builder *z, msc_value **out) {
   const msc_op_info *info = msc_info(z->op);
   if (info->operand[0].variadic) MSC_TRY(repeat_common_operands(z));
   msc_op *op = copy_for_parts(z);
@@ -242,16 +242,16 @@ static bool build_with_shifted_attrs(building *z, msc_value **out) {
   return insert_built_op(z, op, out);
 }
 
-typedef bool build_fn(building *z, msc_value **out);
+typedef bool build_fn(part_builder *z, msc_value **out);
 
 /* True if `operand` is the only operand by parts. */
-static bool is_only_parted(const building *z, size_t operand) {
+static bool is_only_parted(const part_builder *z, size_t operand) {
   for (size_t i = 0; i < z->num_in; i++)
     if (z->parted[i] != (i == operand)) return false;
   return true;
 }
 
-static build_fn *find_builder(const building *z) {
+static build_fn *find_builder(const part_builder *z) {
   const msc_op_info *info = msc_info(z->op);
   switch (info->form) {
     case MSC_FORM_PRODUCT: return build_product_by_parts;
@@ -271,7 +271,7 @@ static build_fn *find_builder(const building *z) {
   return z->op->kind == OP_one_hot && is_only_parted(z, 0) ? build_with_shifted_attrs : NULL;
 }
 
-static const char *build_op_by_parts(building *z, msc_value **out) {
+static const char *build_op_by_parts(part_builder *z, msc_value **out) {
   build_fn *fn = find_builder(z);
   if (!fn) return "it cannot be computed by parts yet";
   for (size_t i = 0; i < z->op->num_out; i++)
@@ -283,7 +283,7 @@ static const char *build_op_by_parts(building *z, msc_value **out) {
 /* ---- results ---- */
 
 const char *msc_compute_by_parts(msc_parts *p, msc_op *op, int64_t r) {
-  building z;
+  part_builder z;
   msc_value *out[16];
   if (op->num_out > 16) return "it has too many results";
   const char *why = start_building(&z, p, op, op, r);

@@ -25,12 +25,12 @@ typedef struct {
 typedef struct {
   walk *walk;
   msc_op *op;
-  msc_builder b;  /* before op */
-  int64_t r, n;   /* parts, batch */
-} rewriting;
+  msc_builder b; /* before op */
+  int64_t r, n;  /* parts, batch */
+} batch_rewriter;
 
 /* [n, ...] as [r, n/r, ...]; out_dim has the new sizes. */
-static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
+static msc_value *split_batch(batch_rewriter *w, msc_value *x, int64_t *out_dim) {
   const msc_type *t = x->type;
   out_dim[0] = w->r, out_dim[1] = w->n / w->r;
   memcpy(out_dim + 2, t->dim + 1, sizeof *out_dim * (size_t)(t->rank - 1));
@@ -40,13 +40,13 @@ static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
 /* ---- batch_norm ---- */
 
 /* [c] as [r * c] */
-static msc_value *repeat_for_parts(rewriting *w, msc_value *v) {
+static msc_value *repeat_for_parts(batch_rewriter *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0]}, one = two[0] * two[1];
   return reshape(&w->b, broadcast(&w->b, v, 2, two), 1, &one);
 }
 
 /* [r * c] as the mean [c] */
-static msc_value *average_over_parts(rewriting *w, msc_value *v) {
+static msc_value *average_over_parts(batch_rewriter *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0] / w->r}, dim = 0;
   return with_ints(&w->b, OP_reduce_mean, reshape(&w->b, v, 2, two), "dims", 1, &dim);
 }
@@ -59,7 +59,7 @@ static void set_channel_order(int rank, int channel, int64_t *out_perm) {
   for (int d = channel + 1; d <= rank; d++) out_perm[at++] = d;
 }
 
-static bool compute_norm_by_parts(rewriting *w) {
+static bool compute_norm_by_parts(batch_rewriter *w) {
   msc_op *op = w->op;
   const msc_type *t = op->in[0].value->type;
   int rank = t->rank, channel = (int)msc_op_int(op, "axis");
@@ -137,9 +137,10 @@ static void mark_results_mixed(walk *w, const msc_op *op) {
 /* ---- one op ---- */
 
 static bool rewrite_marked_norm(walk *w, msc_op *op) {
-  rewriting z = {.walk = w,
-                 .op = op,
-                 .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
+  batch_rewriter z = {
+      .walk = w,
+      .op = op,
+      .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
   const msc_type *t = op->in[0].value->type;
   z.r = num_parts_asked_for(w, op);
   z.n = t->dim[0];

@@ -1,9 +1,9 @@
-/* lookup_gradients.c: the gradient of a table that is only looked up, a sum of rows put in their places -> the rows
- * themselves and their numbers, for updates that touch no other row.
+/* lookup_gradients.c: the gradient of a table that is only looked up, a scatter of rows, in; the rows and their
+ * numbers, for updates that touch no other row, out.
  *
- * The gradient of one look-up is scatter_add(indices, rows); that of several is their sum, each perhaps in another
- * type, scaled, or summed over ranks.  What is done to the sum is done to its rows; ranks that add gradients put their
- * rows one behind the other. */
+ * The gradient of one look-up is scatter_add(indices, rows); that of several look-ups is their sum, in which each may
+ * be cast, scaled, or summed over ranks.  These ops are then applied to the rows instead; where ranks add gradients,
+ * their rows are put one behind the other. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -11,15 +11,15 @@
 #include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
-/* What is done to a part of the gradient on the way to the whole: `op`, then what `outer` says. */
-typedef struct wrap {
+/* The ops applied to a part of the gradient before it is added: `op`, then those of `outer`. */
+typedef struct wrapping_op {
   const msc_op *op;
-  const struct wrap *outer;
-} wrap;
+  const struct wrapping_op *outer;
+} wrapping_op;
 
 typedef struct {
   const msc_value *v;
-  const wrap *in;
+  const wrapping_op *in;
 } part;
 
 typedef struct {
@@ -27,7 +27,7 @@ typedef struct {
   msc_arena *arena;
   size_t num, most; /* look-ups */
   msc_value **rows, **indices;
-} separating;
+} row_separator;
 
 static bool is_one_constant(const msc_value *v) { return v->def && v->def->kind == OP_constant && !v->type->rank; }
 
@@ -61,7 +61,7 @@ static bool list_lookups(msc_arena *arena, const msc_value *g, size_t most, part
       open[num++] = (part){op->in[1].value, p.in};
       open[num++] = (part){op->in[0].value, p.in};
     } else if (through >= 0) {
-      open[num++] = (part){op->in[through].value, msc_arena_copy(arena, &(wrap){op, p.in}, sizeof(wrap))};
+      open[num++] = (part){op->in[through].value, msc_arena_copy(arena, &(wrapping_op){op, p.in}, sizeof(wrapping_op))};
     } else {
       return false;
     }
@@ -104,7 +104,7 @@ static bool build_rows(msc_builder *b, const part *p, int64_t bag, msc_value **o
   memcpy(dim, t->dim, sizeof dim);
   dim[0] = n / bag;
   indices = reshape(b, indices, 1, &n), rows = reshape(b, rows, t->rank, dim);
-  for (const wrap *w = p->in; w && rows && indices; w = w->outer) {
+  for (const wrapping_op *w = p->in; w && rows && indices; w = w->outer) {
     int through = wrapped_operand(w->op);
     if (w->op->kind == OP_cast) rows = cast(b, rows, w->op->out[0].type->dtype);
     else if (w->op->kind == OP_mul) rows = times(b, rows, w->op->in[1 - through].value);
@@ -115,7 +115,7 @@ static bool build_rows(msc_builder *b, const part *p, int64_t bag, msc_value **o
 }
 
 /* Builds the rows of all look-ups, one behind the other. */
-static bool join_rows(separating *s, size_t num, const part *list, msc_value **out_rows, msc_value **out_indices) {
+static bool join_rows(row_separator *s, size_t num, const part *list, msc_value **out_rows, msc_value **out_indices) {
   msc_dtype wide = MSC_I32;
   int64_t bag = common_bag(num, list);
   for (size_t i = 0; i < num; i++) {
@@ -133,10 +133,10 @@ static bool report_dense(const msc_func *f, const msc_op *loc_of, const char *na
                    "optimizer: '%s' cannot be updated lazily: %s", name, why);
 }
 
-/* Keeps the rows of argument `arg` apart; a table of f16 or that is used otherwise is updated whole, or, if the group
- * names it, reported. */
-static bool separate(separating *s, const msc_optimizer_group *group, uint32_t arg, msc_value **grad,
-                     msc_value **out_indices) {
+/* Replaces the gradient of argument `arg` by its rows; a table of f16, or one that is not only looked up, is updated
+ * whole, or reported if the group names it. */
+static bool separate_rows(row_separator *s, const msc_optimizer_group *group, uint32_t arg, msc_value **grad,
+                          msc_value **out_indices) {
   const msc_func *f = s->b->func;
   const msc_type *t = f->body->args[arg]->type;
   bool named = msc_find_attr(group->values->dict.a, group->values->dict.num, "parameters");
@@ -156,7 +156,7 @@ static bool separate(separating *s, const msc_optimizer_group *group, uint32_t a
 
 bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
                          msc_value **out_indices) {
-  separating s = {.b = b, .arena = pass->scratch};
+  row_separator s = {.b = b, .arena = pass->scratch};
   int64_t apart = 0;
   bool any = false;
   for (size_t g = 0; g < groups->num; g++) any |= groups->group[g].lazy != OP_return;
@@ -181,7 +181,7 @@ bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer
     const msc_optimizer_group *group = &groups->group[g];
     for (size_t i = 0; i < group->num_args && group->lazy != OP_return; i++) {
       uint32_t arg = group->arg[i];
-      if (grad[arg]) MSC_TRY(separate(&s, group, arg, &grad[arg], &out_indices[arg]));
+      if (grad[arg]) MSC_TRY(separate_rows(&s, group, arg, &grad[arg], &out_indices[arg]));
       apart += out_indices[arg] != NULL;
     }
   }

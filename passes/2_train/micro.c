@@ -30,16 +30,16 @@ typedef struct {
   const char *keys;           /* those that make the micro-batches, for messages */
   const msc_batch_fact *fact; /* by value id */
   size_t num_facts;
-  uint8_t *others;            /* see mark_uniform_operands */
+  uint8_t *others; /* see mark_uniform_operands */
   size_t num_drawn;
   shorter_draw *drawn;
-} shortening;
+} batch_shortener;
 
-static bool has_batch(const shortening *s, const msc_value *v) {
+static bool has_batch(const batch_shortener *s, const msc_value *v) {
   return v->id < s->num_facts && s->fact[v->id].meaning == MSC_BATCH_PART;
 }
 
-static const msc_type *part_type(const shortening *s, const msc_type *t, int dim) {
+static const msc_type *part_type(const batch_shortener *s, const msc_type *t, int dim) {
   msc_type part = *t;
   part.dim[dim] /= s->k;
   return msc_type_of(s->pass->ctx, t->dtype, t->rank, part.dim, NULL);
@@ -52,7 +52,8 @@ static void set_shape_attr(msc_op *op, const char *attr, const msc_type *t) {
 /* ---- values that are as large as the batch, and uniform along it ---- */
 
 /* The first k-th of a constant along dim, with type t; one element for all stays one. */
-static msc_attr_value first_part_of_constant(const shortening *s, const msc_op *constant, const msc_type *t, int dim) {
+static msc_attr_value first_part_of_constant(const batch_shortener *s, const msc_op *constant, const msc_type *t,
+                                             int dim) {
   msc_attr_value v = *msc_op_attr(constant, "value");
   const msc_type *whole = v.dense.type;
   size_t bytes = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
@@ -74,14 +75,14 @@ static msc_value *without_fact(msc_op *made) {
   return &made->out[0];
 }
 
-static msc_value *find_shorter_draw(const shortening *s, const msc_value *v, int dim) {
+static msc_value *find_shorter_draw(const batch_shortener *s, const msc_value *v, int dim) {
   for (size_t i = 0; i < s->num_drawn; i++)
     if (s->drawn[i].whole == v && s->drawn[i].dim == dim) return s->drawn[i].part;
   return NULL;
 }
 
 /* Builds a k-th of v along dim, before `user`, from the ops that msc_batch_is_uniform looks through. */
-static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
+static msc_value *build_shorter(batch_shortener *s, msc_op *user, msc_value *v, int dim) {
   const msc_op *op = v->def;
   msc_value *drawn = find_shorter_draw(s, v, dim);
   if (drawn) return drawn;
@@ -114,7 +115,7 @@ static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int d
 /* ---- one op ---- */
 
 /* The letters that the batch is cut along, from the operands with a batch dimension. */
-static uint32_t batch_letters_of(const shortening *s, const msc_op *op, const msc_rule *rule) {
+static uint32_t batch_letters_of(const batch_shortener *s, const msc_op *op, const msc_rule *rule) {
   uint32_t letters = 0;
   for (size_t i = 0; i < op->num_in; i++)
     if (has_batch(s, op->in[i].value)) letters |= 1u << rule->tensor[i].dim[s->fact[op->in[i].value->id].dim].letter[0];
@@ -129,7 +130,7 @@ static size_t num_operands(const msc_func *f) {
 
 /* Sets, for every operand without a batch dimension, a mask of its dimensions that are as long as the batch, in the
  * order of ops and operands. */
-static bool mark_uniform_operands(shortening *s) {
+static bool mark_uniform_operands(batch_shortener *s) {
   uint8_t *mask = s->others;
   for (const msc_op *op = s->f->body->first; op->next; mask += op->num_in, op = op->next) {
     msc_rule rule;
@@ -147,7 +148,7 @@ static bool mark_uniform_operands(shortening *s) {
   return true;
 }
 
-static bool shorten_others(shortening *s, msc_op *op, const uint8_t *mask) {
+static bool shorten_others(batch_shortener *s, msc_op *op, const uint8_t *mask) {
   for (size_t i = 0; i < op->num_in; i++)
     for (int d = 0; d < MSC_MAX_RANK; d++) {
       if (!(mask[i] >> d & 1)) continue;
@@ -159,7 +160,7 @@ static bool shorten_others(shortening *s, msc_op *op, const uint8_t *mask) {
 }
 
 /* Updates attributes that repeat sizes of an operand or result. */
-static void shorten_attrs(const shortening *s, msc_op *op) {
+static void shorten_attrs(const batch_shortener *s, msc_op *op) {
   const msc_type *y =
       op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
   if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_shape_attr(op, MSC_FACT(shape), y);
@@ -170,7 +171,7 @@ static void shorten_attrs(const shortening *s, msc_op *op) {
   msc_op_set(op, "limit", msc_ints(s->pass->ctx, (size_t)rank, limit));
 }
 
-static bool sees_batch(const shortening *s, const msc_op *op) {
+static bool sees_batch(const batch_shortener *s, const msc_op *op) {
   bool any = false;
   for (size_t i = 0; i < op->num_in; i++) any |= has_batch(s, op->in[i].value);
   return any;
@@ -180,13 +181,13 @@ static bool sees_batch(const shortening *s, const msc_op *op) {
 
 /* May the loss be a quotient of two sums over the batch? Not in data_parallel and hybrid_parallel with several ranks:
  * there each rank has a loss of its own. */
-static bool may_be_quotient(const shortening *s) {
+static bool may_be_quotient(const batch_shortener *s) {
   msc_parallel_mode mode = msc_config_parallel_mode(s->pass->config);
   return msc_config_devices(s->pass->config) == 1 || (mode != MSC_DATA_PARALLEL && mode != MSC_HYBRID_PARALLEL);
 }
 
 /* Replaces a loss that is the mean over kept rows by the sum of their losses, divided by their number. */
-static bool divide_kept_rows(const shortening *s) {
+static bool divide_kept_rows(const batch_shortener *s) {
   msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
   msc_op *op = loss->def;
@@ -208,7 +209,7 @@ static bool divide_kept_rows(const shortening *s) {
 }
 
 /* Does a value depend on a parameter? */
-static bool depends_on_parameter(const shortening *s, const msc_value *v) {
+static bool depends_on_parameter(const batch_shortener *s, const msc_value *v) {
   bool *depends = msc_new_array(s->pass->scratch, bool, s->num_facts);
   for (size_t i = 0; i < s->f->body->num_args; i++)
     depends[s->f->body->args[i]->id] = msc_arg_role(s->f, i) == MSC_ROLE_PARAMETER;
@@ -219,7 +220,7 @@ static bool depends_on_parameter(const shortening *s, const msc_value *v) {
 }
 
 /* Is the loss a quotient of two sums over the batch, of which parameters touch the first only? */
-static bool is_quotient_of_sums(const shortening *s, const msc_value *loss) {
+static bool is_quotient_of_sums(const batch_shortener *s, const msc_value *loss) {
   const msc_op *op = loss->def;
   if (!may_be_quotient(s) || !op || op->kind != OP_div || s->fact[op->in[0].value->id].meaning != MSC_BATCH_SUM ||
       s->fact[op->in[1].value->id].meaning != MSC_BATCH_SUM)
@@ -240,7 +241,7 @@ static bool check_divides(msc_pass_ctx *pass, const msc_func *f, int64_t k, cons
   return msc_batch_divides(f, k, msc_arena_printf(pass->scratch, "micro-batches of %s", keys));
 }
 
-static bool check_batch_divides(const shortening *s) {
+static bool check_batch_divides(const batch_shortener *s) {
   bool ok = check_divides(s->pass, s->f, s->k, s->keys);
   const msc_op *last = NULL;
   const msc_value *loss = msc_loss_of(s->f);
@@ -257,7 +258,7 @@ static bool check_batch_divides(const shortening *s) {
   return ok;
 }
 
-static bool shorten_ops(shortening *s) {
+static bool shorten_ops(batch_shortener *s) {
   const uint8_t *mask = s->others;
   for (msc_op *op = s->f->body->first; op->next; op = op->next) {
     size_t num_in = op->num_in;
@@ -271,7 +272,7 @@ static bool shorten_ops(shortening *s) {
   return true;
 }
 
-static void shorten_inputs(const shortening *s) {
+static void shorten_inputs(const batch_shortener *s) {
   for (size_t i = 0; i < s->f->body->num_args; i++) {
     msc_value *v = s->f->body->args[i];
     if (has_batch(s, v)) v->type = part_type(s, v->type, s->fact[v->id].dim);
@@ -279,7 +280,7 @@ static void shorten_inputs(const shortening *s) {
 }
 
 /* Adds the argument that is the number of the micro-batch in its step, from 0, which the runtime sets. */
-static void add_micro_argument(const shortening *s) {
+static void add_micro_argument(const batch_shortener *s) {
   msc_context *ctx = s->pass->ctx;
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "micro");
   msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
@@ -287,7 +288,7 @@ static void add_micro_argument(const shortening *s) {
   msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_MICRO)));
 }
 
-static bool set_loss_attributes(const shortening *s) {
+static bool set_loss_attributes(const batch_shortener *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
   if (is_quotient_of_sums(s, loss)) {
@@ -313,7 +314,7 @@ static bool check_no_copies(msc_pass_ctx *pass, const msc_module *m) {
                    "micro_batch_interleaved: not supported yet for what is not trained");
 }
 
-static bool shorten_batch(shortening *s) {
+static bool shorten_batch(batch_shortener *s) {
   MSC_TRY(divide_kept_rows(s));
   s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
@@ -326,7 +327,7 @@ static bool shorten_batch(shortening *s) {
 }
 
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
-  shortening s = {.pass = pass, .f = msc_training_func(m)};
+  batch_shortener s = {.pass = pass, .f = msc_training_func(m)};
   const msc_func *forward = msc_find_func(m, "forward");
   if (!s.f && forward) MSC_TRY(check_no_copies(pass, m));
   if (!s.f)

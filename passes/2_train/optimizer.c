@@ -15,21 +15,21 @@ typedef struct {
   msc_op *ret;
   msc_builder b;
   size_t num_grads;
-  msc_value **grad;      /* by argument: its gradient, or NULL */
-  msc_value **new_value; /* by argument, including those added here: its new value, or NULL */
+  msc_value **grad;           /* by argument: its gradient, or NULL */
+  msc_value **new_value;      /* by argument, including those added here: its new value, or NULL */
   const char *first, *second; /* suffixes of the names of states: ".m", ".v" */
-  msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer needs it */
-  msc_value *ok;         /* i1: whether updates are made; NULL: always */
-  msc_value **indices;   /* by argument: of a table that is updated lazily, the rows that grad[] are of; NULL: all */
-  msc_value *lr;         /* f64: the learning rate of the current group; NULL: its attribute */
-} inserting;
+  msc_value *step;            /* number of this step, f32, from 1; NULL: no optimizer needs it */
+  msc_value *ok;              /* i1: whether updates are made; NULL: always */
+  msc_value **indices; /* by argument: of a table that is updated lazily, the rows that grad[] are of; NULL: all */
+  msc_value *lr;       /* f64: the learning rate of the current group; NULL: its attribute */
+} update_inserter;
 
-static msc_context *context_of(const inserting *s) { return s->pass->ctx; }
+static msc_context *context_of(const update_inserter *s) { return s->pass->ctx; }
 
 /* ---- state ---- */
 
 /* Adds an argument of role state that starts as zeros. owner: the parameter it belongs to; NULL: none. */
-static msc_value *add_optimizer_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
+static msc_value *add_optimizer_state(update_inserter *s, const msc_type *type, const char *name, const char *owner) {
   msc_context *ctx = context_of(s);
   msc_value *v = msc_add_arg(s->f->body, type, name);
   msc_arg_put(s->f, v->index, msc_fact_msc_name(ctx, name));
@@ -39,7 +39,7 @@ static msc_value *add_optimizer_state(inserting *s, const msc_type *type, const 
   return v;
 }
 
-static msc_value *add_parameter_state(inserting *s, const msc_value *w, const char *suffix) {
+static msc_value *add_parameter_state(update_inserter *s, const msc_value *w, const char *suffix) {
   const char *owner = msc_arg_name(s->f, w->index);
   msc_value *v = add_optimizer_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
   const msc_attr_value *model_shape = msc_arg_attr(s->f, w->index, MSC_FACT(msc_model_shape));
@@ -53,7 +53,7 @@ static bool name_ends_with(const char *name, const char *suffix) {
 }
 
 /* Returns `suffix`, made longer until no name of the user ends with it: then no name made with it exists. */
-static const char *free_suffix(const inserting *s, const char *suffix) {
+static const char *free_suffix(const update_inserter *s, const char *suffix) {
   for (size_t i = 0; i < s->f->body->num_args; i++)
     if (name_ends_with(msc_arg_name(s->f, i), suffix))
       return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
@@ -61,7 +61,7 @@ static const char *free_suffix(const inserting *s, const char *suffix) {
 }
 
 /* Adds the step counter: an argument that grows by one each step. */
-static bool add_step_counter(inserting *s) {
+static bool add_step_counter(update_inserter *s) {
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "optimizer.step");
   msc_value *before = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
   s->b.name = msc_intern(context_of(s), name);
@@ -73,7 +73,7 @@ static bool add_step_counter(inserting *s) {
 }
 
 /* Counts the step of random ops, after every op that reads the old value. */
-static bool add_random_step_counter(inserting *s) {
+static bool add_random_step_counter(update_inserter *s) {
   const msc_attr_value *arg = msc_func_attr(s->f, MSC_FACT(random_step));
   if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
   msc_value *before = s->f->body->args[arg->i];
@@ -86,7 +86,7 @@ static bool add_random_step_counter(inserting *s) {
 /* ---- update ops ---- */
 
 /* Collects the hyper-parameters of the group that are attributes of `kind`, in the types of its row. */
-static size_t collect_hypers(const inserting *s, const msc_optimizer_group *group, msc_op_kind kind,
+static size_t collect_hypers(const update_inserter *s, const msc_optimizer_group *group, msc_op_kind kind,
                              msc_attr *out_attrs) {
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   size_t num = 0;
@@ -100,14 +100,14 @@ static size_t collect_hypers(const inserting *s, const msc_optimizer_group *grou
 }
 
 /* The place of an operand in the row of an op; -1: it has none of this name. */
-static int operand_named(const inserting *s, msc_op_kind kind, const char *name) {
+static int operand_named(const update_inserter *s, msc_op_kind kind, const char *name) {
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   for (int i = 0; i < info->num_operands; i++)
     if (!strcmp(info->operand[i].name, name)) return i;
   return -1;
 }
 
-static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
+static msc_op *build_update_op(update_inserter *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
                                msc_value *const *in) {
   msc_attr attrs[12];
   size_t num = collect_hypers(s, group, kind, attrs);
@@ -125,7 +125,7 @@ static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, m
 }
 
 /* The operands of a lazy update beside the gradient g: the numbers in order, and which rows of g are theirs. */
-static bool sort_numbers(inserting *s, msc_value *indices, const msc_value *g, msc_value **out_numbers,
+static bool sort_numbers(update_inserter *s, msc_value *indices, const msc_value *g, msc_value **out_numbers,
                          msc_value **out_order) {
   int64_t n = indices->type->dim[0], alike = g->type->dim[0] ? n / g->type->dim[0] : 1;
   msc_op *op = msc_build_with(&s->b, OP_sort, 1, &indices, 2, 0, NULL);
@@ -137,7 +137,7 @@ static bool sort_numbers(inserting *s, msc_value *indices, const msc_value *g, m
 }
 
 /* Builds the op of the group for w, with the operands of its row: w, states of w, the gradient g, the step t. */
-static msc_op *build_update(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+static msc_op *build_update(update_inserter *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
   msc_value *indices = s->indices[w->index], *order = NULL, *in[8];
   msc_op_kind kind = indices ? group->lazy : group->update;
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
@@ -156,7 +156,7 @@ static msc_op *build_update(inserting *s, const msc_optimizer_group *group, msc_
 }
 
 /* |w| / |r|, 1 where one of them is zero. */
-static msc_value *build_trust_ratio(inserting *s, msc_value *w, msc_value *r) {
+static msc_value *build_trust_ratio(update_inserter *s, msc_value *w, msc_value *r) {
   msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r),
             *w_norm = msc_compute(&s->b, "sqrt(a)", w_squares), *r_norm = msc_compute(&s->b, "sqrt(a)", r_squares),
             *smaller = msc_compute(&s->b, "min(a, b)", w_norm, r_norm), *ratio = over(&s->b, w_norm, r_norm),
@@ -165,7 +165,7 @@ static msc_value *build_trust_ratio(inserting *s, msc_value *w, msc_value *r) {
   return cast(&s->b, trust, w->type->dtype);
 }
 
-static bool update_parameter(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+static bool update_parameter(update_inserter *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
   s->b.name = msc_intern(context_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_arg_name(s->f, w->index)));
   msc_op *op = build_update(s, group, w, g);
   if (!op || group->apply == group->update) return op != NULL;
@@ -175,7 +175,7 @@ static bool update_parameter(inserting *s, const msc_optimizer_group *group, msc
 
 /* Where the loss is a quotient, gradients are those of what is divided: divides them too. 4_partition adds the divisor
  * over the micro-batches, as it adds the gradients. */
-static bool divide_gradients(inserting *s) {
+static bool divide_gradients(update_inserter *s) {
   const msc_op *quotient = msc_loss_quotient(s->f);
   s->b.name = quotient ? quotient->name : NULL;
   for (size_t i = 0; quotient && i < s->num_grads; i++) {
@@ -186,7 +186,7 @@ static bool divide_gradients(inserting *s) {
 }
 
 /* Prepares the gradients for the updates: their own size again, clipped to the norm asked for. */
-static bool prepare_gradients(inserting *s, double clip_norm) {
+static bool prepare_gradients(update_inserter *s, double clip_norm) {
   MSC_TRY(divide_gradients(s));
   s->b.name = msc_intern(context_of(s), "loss_scale");
   MSC_TRY(msc_unscale_gradients(&s->b, s->num_grads, s->grad) &&
@@ -195,14 +195,14 @@ static bool prepare_gradients(inserting *s, double clip_norm) {
   return clip_norm <= 0 || msc_clip_gradients(&s->b, clip_norm, s->num_grads, s->grad);
 }
 
-static bool scale_next_step(inserting *s) {
+static bool scale_next_step(update_inserter *s) {
   msc_loss_scale scale = msc_config_loss_scale(s->pass->config);
   s->b.name = msc_intern(context_of(s), "loss_scale");
   return msc_next_scale(&s->b, &scale, s->ok, s->new_value);
 }
 
 /* With variable_lr: adds the state that is the learning rate of a group; it starts as the group says. */
-static bool add_learning_rate(inserting *s, const msc_optimizer_group *group, size_t number) {
+static bool add_learning_rate(update_inserter *s, const msc_optimizer_group *group, size_t number) {
   const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, "lr");
   if (!v || !msc_config_bool(s->pass->config, MSC_KEY_variable_lr)) return true;
   const char *name = number ? msc_arena_printf(s->pass->scratch, "optimizer.lr.%zu", number) : "optimizer.lr";
@@ -216,7 +216,7 @@ static bool add_learning_rate(inserting *s, const msc_optimizer_group *group, si
   return true;
 }
 
-static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
+static bool update_all(update_inserter *s, const msc_optimizer_groups *groups) {
   /* new values are built in the order of their arguments */
   MSC_TRY(msc_keep_rows_apart(&s->b, s->pass, groups, s->grad, s->indices));
   MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
@@ -238,7 +238,7 @@ static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
 
 /* Checks that no output is a trained parameter: an update writes its parameter in place, so the old value cannot be
  * an output of the step. */
-static bool check_outputs_not_updated(const inserting *s, size_t num) {
+static bool check_outputs_not_updated(const update_inserter *s, size_t num) {
   bool ok = true;
   for (size_t i = 0; i < num; i++) {
     const msc_value *v = msc_memory_of(s->ret->in[i].value).root;
@@ -261,7 +261,7 @@ static void truncate_result_names(msc_func *f, size_t num) {
 static void drop_func_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
 
 /* Keeps the first `num` results; new values follow in the order of the arguments. */
-static bool write_train_results(inserting *s, size_t num) {
+static bool write_train_results(update_inserter *s, size_t num) {
   const msc_block *b = s->f->body;
   msc_context *ctx = context_of(s);
   msc_value **results = msc_new_array(s->pass->scratch, msc_value *, num + b->num_args);
@@ -297,7 +297,7 @@ static bool write_train_results(inserting *s, size_t num) {
 }
 
 /* Reads the attribute `gradients`: the argument numbers of the last results. */
-static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t *out_num) {
+static bool read_gradients(update_inserter *s, const msc_attr_value *gradients, size_t *out_num) {
   size_t num = gradients->kind == MSC_ATTR_LIST ? gradients->list.num : SIZE_MAX, num_args = s->f->body->num_args;
   bool ok = num <= s->ret->num_in;
   for (size_t i = 0; ok && i < num; i++) {
@@ -314,7 +314,7 @@ static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t
 }
 
 /* Without gradient_fp32_sync the cast that widens a gradient belongs to the optimizer: sums before it are narrow. */
-static void detach_widening_casts(const inserting *s) {
+static void detach_widening_casts(const update_inserter *s) {
   for (size_t i = 0; i < s->num_grads; i++) {
     msc_op *op = s->grad[i] ? s->grad[i]->def : NULL;
     if (op && op->kind == OP_cast && op->forward) op->forward = NULL, op->letters = NULL;
@@ -327,7 +327,7 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   if (!gradients) return true;
   size_t num_args = f->body->num_args, num_results = 0;
   msc_optimizer_groups groups;
-  inserting s = {.pass = pass, .f = f, .ret = f->body->last};
+  update_inserter s = {.pass = pass, .f = f, .ret = f->body->last};
   s.b = (msc_builder){.func = f, .block = f->body, .before = s.ret, .loc = f->loc};
   s.first = free_suffix(&s, ".m");
   s.second = free_suffix(&s, ".v");

@@ -6,23 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *name; msc_op_kind update, second, lazy;
+static const struct {
+  const char *name;
+  msc_op_kind update, second, lazy;
 } kinds[] = {
 #define OPTIMIZER(kind, update, second, lazy) {#kind, OP_##update, OP_##second, OP_##lazy},
 #include "passes/2_train/optimizer_kinds.def"
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
 
-static const struct { const char *name; double low, high; bool below; const char *range; } ranges[] = {
-  {"lr", 0, INFINITY, true, "0 or more"},
-  {"momentum", 0, 1, false, "0..1"},
-  {"dampening", 0, 1, false, "0..1"},
-  {"alpha", 0, 1, false, "0..1"},
-  {"beta1", 0, 1, true, "at least 0 and below 1"},
-  {"beta2", 0, 1, true, "at least 0 and below 1"},
-  {"eps", 0, INFINITY, true, "0 or more"},
-  {"weight_decay", 0, INFINITY, true, "0 or more"},
-  {"clip_norm", 0, INFINITY, true, "0, for none, or more"},
+static const struct {
+  const char *name;
+  double low, high;
+  bool below;
+  const char *range;
+} ranges[] = {
+    {"lr", 0, INFINITY, true, "0 or more"},
+    {"momentum", 0, 1, false, "0..1"},
+    {"dampening", 0, 1, false, "0..1"},
+    {"alpha", 0, 1, false, "0..1"},
+    {"beta1", 0, 1, true, "at least 0 and below 1"},
+    {"beta2", 0, 1, true, "at least 0 and below 1"},
+    {"eps", 0, INFINITY, true, "0 or more"},
+    {"weight_decay", 0, INFINITY, true, "0 or more"},
+    {"clip_norm", 0, INFINITY, true, "0, for none, or more"},
 };
 
 /* Hyper-parameter of every kind: bound of the norm of all gradients together. */
@@ -41,9 +48,9 @@ typedef struct {
   msc_arena *arena;
   bool *taken;        /* by argument: a group has it */
   named_arg *by_name; /* all arguments, ordered by the pointer */
-} reading;
+} group_reader;
 
-static bool MSC_PRINTF(2, 3) report_optimizer_fault(const reading *r, const char *fmt, ...) {
+static bool MSC_PRINTF(2, 3) report_optimizer_fault(const group_reader *r, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   msc_verror(r->f->module->ctx, MSC_DIAG_ERROR, MSC_E_OPTIMIZER, r->f->loc, NULL, fmt, ap);
@@ -112,7 +119,7 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
 /* ---- kind and hyper-parameters ---- */
 
 /* "sgd, momentum ...": all kinds, or those with a lazy form. */
-static const char *list_kinds(const reading *r, bool are_lazy) {
+static const char *list_kinds(const group_reader *r, bool are_lazy) {
   const char *text = "";
   for (int i = 0; i < NUM_KINDS; i++)
     if (!are_lazy || kinds[i].lazy != OP_return)
@@ -120,7 +127,7 @@ static const char *list_kinds(const reading *r, bool are_lazy) {
   return text;
 }
 
-static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
+static int read_optimizer_kind(const group_reader *r, const msc_attr_value *group) {
   const msc_attr_value *kind = msc_find_attr(group->dict.a, group->dict.num, "kind");
   const char *names[NUM_KINDS];
   if (!kind || kind->kind != MSC_ATTR_STR)
@@ -131,8 +138,7 @@ static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
   }
   const char *near = msc_nearest(kind->s, names, NUM_KINDS);
   if (near) report_optimizer_fault(r, "optimizer: unknown kind '%s'; did you mean '%s'?", kind->s, near);
-  else
-    report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of %s", kind->s, list_kinds(r, false));
+  else report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of %s", kind->s, list_kinds(r, false));
   return -1;
 }
 
@@ -142,7 +148,7 @@ static const msc_attr_spec *find_attr_spec(const msc_op_info *info, const char *
   return NULL;
 }
 
-static const msc_attr_spec *find_hyper_spec(const reading *r, int kind, const char *name) {
+static const msc_attr_spec *find_hyper_spec(const group_reader *r, int kind, const char *name) {
   msc_context *ctx = r->f->module->ctx;
   const msc_attr_spec *spec = find_attr_spec(msc_op_info_of(ctx, kinds[kind].update), name);
   if (!strcmp(name, clip_norm.name)) return &clip_norm;
@@ -150,7 +156,7 @@ static const msc_attr_spec *find_hyper_spec(const reading *r, int kind, const ch
   return spec ? spec : find_attr_spec(msc_op_info_of(ctx, kinds[kind].second), name);
 }
 
-static bool report_unknown_hyper(const reading *r, int kind, const char *name) {
+static bool report_unknown_hyper(const group_reader *r, int kind, const char *name) {
   msc_context *ctx = r->f->module->ctx;
   const char *words[32];
   size_t num = 0;
@@ -169,7 +175,7 @@ static bool report_unknown_hyper(const reading *r, int kind, const char *name) {
   return report_optimizer_fault(r, "optimizer %s: unknown hyper-parameter '%s'", kinds[kind].name, name);
 }
 
-static bool check_hyper_range(const reading *r, int kind, const char *name, double v) {
+static bool check_hyper_range(const group_reader *r, int kind, const char *name, double v) {
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     if (strcmp(ranges[i].name, name)) continue;
     if (v >= ranges[i].low && (ranges[i].below ? v < ranges[i].high : v <= ranges[i].high)) return true;
@@ -179,7 +185,7 @@ static bool check_hyper_range(const reading *r, int kind, const char *name, doub
   return true;
 }
 
-static bool check_hyper(const reading *r, int kind, const msc_attr *a) {
+static bool check_hyper(const group_reader *r, int kind, const msc_attr *a) {
   const msc_attr_spec *spec = find_hyper_spec(r, kind, a->name);
   if (!spec) return report_unknown_hyper(r, kind, a->name);
   if (spec->kind == MSC_ATTR_BOOL)
@@ -190,7 +196,7 @@ static bool check_hyper(const reading *r, int kind, const msc_attr *a) {
   return report_optimizer_fault(r, "optimizer %s: %s must be a number", kinds[kind].name, a->name);
 }
 
-static bool check_required(const reading *r, int kind, const msc_attr_value *group) {
+static bool check_required(const group_reader *r, int kind, const msc_attr_value *group) {
   bool ok = true;
   const msc_op_kind parts[] = {kinds[kind].update, kinds[kind].second};
   for (int p = 0; p < (parts[0] == parts[1] ? 1 : 2); p++) {
@@ -208,7 +214,7 @@ static double read_number_or(const msc_attr_value *group, const char *name, doub
 }
 
 /* Nesterov momentum looks ahead along the momentum, so there must be one, without dampening. */
-static bool check_nesterov(const reading *r, int kind, const msc_attr_value *group) {
+static bool check_nesterov(const group_reader *r, int kind, const msc_attr_value *group) {
   const msc_attr_value *nesterov = msc_find_attr(group->dict.a, group->dict.num, "nesterov");
   if (!nesterov || !nesterov->b) return true;
   if (read_number_or(group, "momentum", 0) > 0 && read_number_or(group, "dampening", 0) == 0) return true;
@@ -217,7 +223,7 @@ static bool check_nesterov(const reading *r, int kind, const msc_attr_value *gro
 }
 
 /* Sets the op of lazy updates, if the group asks for them. */
-static bool read_lazy(const reading *r, int kind, const msc_attr_value *group, msc_optimizer_group *out) {
+static bool read_lazy(const group_reader *r, int kind, const msc_attr_value *group, msc_optimizer_group *out) {
   const msc_attr_value *v = msc_find_attr(group->dict.a, group->dict.num, lazy.name);
   out->lazy = OP_return;
   if (!v || v->kind != MSC_ATTR_BOOL || !v->b) return true;
@@ -232,7 +238,7 @@ static bool read_lazy(const reading *r, int kind, const msc_attr_value *group, m
                                 kinds[kind].name);
 }
 
-static bool check_hypers(const reading *r, int kind, const msc_attr_value *group) {
+static bool check_hypers(const group_reader *r, int kind, const msc_attr_value *group) {
   bool ok = check_required(r, kind, group);
   for (size_t i = 0; i < group->dict.num; i++) {
     const msc_attr *a = &group->dict.a[i];
@@ -254,7 +260,7 @@ static int compare_name_pointers(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static bool report_unknown_parameter(const reading *r, const char *name) {
+static bool report_unknown_parameter(const group_reader *r, const char *name) {
   const msc_func *f = r->f;
   size_t num = 0;
   const char **words = msc_new_array(r->arena, const char *, f->body->num_args);
@@ -265,7 +271,7 @@ static bool report_unknown_parameter(const reading *r, const char *name) {
   return report_optimizer_fault(r, "optimizer: there is no parameter '%s'", name);
 }
 
-static bool add_named_parameter(reading *r, const char *name, msc_optimizer_group *out) {
+static bool add_named_parameter(group_reader *r, const char *name, msc_optimizer_group *out) {
   named_arg key = {name, 0};
   const named_arg *found = bsearch(&key, r->by_name, r->f->body->num_args, sizeof key, compare_name_pointers);
   if (!found) return report_unknown_parameter(r, name);
@@ -283,7 +289,7 @@ static int compare_ascending(const void *a, const void *b) {
 }
 
 /* Adds the parameters that the group names. */
-static bool add_listed_parameters(reading *r, const msc_attr_value *names, msc_optimizer_group *out) {
+static bool add_listed_parameters(group_reader *r, const msc_attr_value *names, msc_optimizer_group *out) {
   if (names->kind != MSC_ATTR_LIST) return report_optimizer_fault(r, "optimizer: 'parameters' must be a list of names");
   bool ok = true;
   out->arg = msc_new_array(r->arena, uint32_t, names->list.num + 1);
@@ -296,7 +302,7 @@ static bool add_listed_parameters(reading *r, const msc_attr_value *names, msc_o
   return ok;
 }
 
-static bool add_group_parameters(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
+static bool add_group_parameters(group_reader *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
   const msc_attr_value *names = msc_find_attr(values->dict.a, values->dict.num, "parameters");
   if (names) return add_listed_parameters(r, names, out);
   if (!alone)
@@ -307,7 +313,7 @@ static bool add_group_parameters(reading *r, const msc_attr_value *values, bool 
   return true;
 }
 
-static bool read_optimizer_group(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
+static bool read_optimizer_group(group_reader *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
   if (values->kind != MSC_ATTR_DICT)
     return report_optimizer_fault(r, "optimizer: must be a dictionary, or a list of them");
   int kind = read_optimizer_kind(r, values);
@@ -318,7 +324,7 @@ static bool read_optimizer_group(reading *r, const msc_attr_value *values, bool 
 }
 
 /* Reads clip_norm, which must be the same in every group: the norm is that of all gradients together. */
-static bool read_clip_norm(const reading *r, msc_optimizer_groups *out) {
+static bool read_clip_norm(const group_reader *r, msc_optimizer_groups *out) {
   out->clip_norm = out->num ? read_number_or(out->group[0].values, clip_norm.name, 0) : 0;
   for (size_t i = 1; i < out->num; i++) {
     double other = read_number_or(out->group[i].values, clip_norm.name, 0);
@@ -332,7 +338,7 @@ static bool read_clip_norm(const reading *r, msc_optimizer_groups *out) {
 
 bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out) {
   size_t num_args = f->body->num_args;
-  reading r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
+  group_reader r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
   for (size_t i = 0; i < num_args; i++) r.by_name[i] = (named_arg){msc_arg_name(f, i), (uint32_t)i};
   qsort(r.by_name, num_args, sizeof *r.by_name, compare_name_pointers);
   const msc_attr_value *optimizer = msc_func_attr(f, MSC_FACT(optimizer));

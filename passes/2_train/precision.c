@@ -15,12 +15,12 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   msc_dtype narrow;
-  size_t num_values;  /* values of the function before the pass */
+  size_t num_values; /* values of the function before the pass */
   /* by value id: f32 because an op, or a loss, needs it; other values take the type of those they are combined with */
   bool *wide;
-  msc_value **other;  /* by value id: the value in the other of the two types */
+  msc_value **other; /* by value id: the value in the other of the two types */
   int64_t num_casts;
-} lowering;
+} precision_lowerer;
 
 static policy policy_of(const msc_op *op) {
   static const uint8_t rows[] = {
@@ -34,13 +34,14 @@ static policy policy_of(const msc_op *op) {
 
 /* ---- values ---- */
 
-static bool is_f32_or_narrow(const lowering *l, const msc_value *v) {
+static bool is_f32_or_narrow(const precision_lowerer *l, const msc_value *v) {
   return v->type->dtype == MSC_F32 || v->type->dtype == l->narrow;
 }
 
 /* The annotation `shard` of a cast: that of the block which makes and reads v, else false (outside of all blocks),
  * so that blocks keep their borders; none for a parameter, or in a model without blocks. */
-static bool shard_mark_of_cast(const lowering *l, const msc_op *user, const msc_value *v, msc_attr_value *out_mark) {
+static bool shard_mark_of_cast(const precision_lowerer *l, const msc_op *user, const msc_value *v,
+                               msc_attr_value *out_mark) {
   const msc_attr_value *takes = msc_op_attr(user, MSC_FACT(shard)),
                        *makes = v->def ? msc_op_attr(v->def, MSC_FACT(shard)) : NULL;
   bool same = takes && makes && msc_attr_equal(takes, makes),
@@ -65,7 +66,7 @@ static bool has_shard_mark(const msc_op *cast, bool marked, const msc_attr_value
 }
 
 /* Returns v in `dtype`; the cast is built before its first user. */
-static msc_value *cast_for_user(lowering *l, msc_op *user, msc_value *v, msc_dtype dtype) {
+static msc_value *cast_for_user(precision_lowerer *l, msc_op *user, msc_value *v, msc_dtype dtype) {
   if (v->type->dtype == dtype) return v;
   bool is_old = v->id < l->num_values;
   msc_attr_value mark;
@@ -85,7 +86,7 @@ static msc_value *cast_for_user(lowering *l, msc_op *user, msc_value *v, msc_dty
 /* ---- ops ---- */
 
 /* True if op computes in f64 or another narrow type, as the model says. */
-static bool has_own_type(const lowering *l, const msc_op *op) {
+static bool has_own_type(const precision_lowerer *l, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (msc_is_float(op->in[i].value->type->dtype) && !is_f32_or_narrow(l, op->in[i].value)) return true;
   return false;
@@ -93,7 +94,7 @@ static bool has_own_type(const lowering *l, const msc_op *op) {
 
 /* True if op may compute in the narrow type: an operand is narrow and none is f32 for a reason. The difference of a
  * value and its mean, for instance, has only the digits that the mean keeps. */
-static bool has_narrow_operand(const lowering *l, const msc_op *op) {
+static bool has_narrow_operand(const precision_lowerer *l, const msc_op *op) {
   bool narrow = false;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -104,7 +105,7 @@ static bool has_narrow_operand(const lowering *l, const msc_op *op) {
 }
 
 /* Lets the users of op's first result read it in the narrow type. */
-static bool round_result(lowering *l, msc_op *op) {
+static bool round_result(precision_lowerer *l, msc_op *op) {
   msc_builder b = {.func = l->f, .block = l->f->body, .before = op->next, .loc = op->loc, .name = op->name};
   msc_value *made = cast(&b, &op->out[0], l->narrow);
   MSC_TRY(made);
@@ -119,7 +120,7 @@ static bool round_result(lowering *l, msc_op *op) {
   return true;
 }
 
-static bool lower_op(lowering *l, msc_op *op) {
+static bool lower_op(precision_lowerer *l, msc_op *op) {
   policy p = op->kind == OP_cast || has_own_type(l, op) ? POLICY_WIDE : policy_of(op);
   bool narrow = p == POLICY_LOWER || (p == POLICY_FOLLOW && has_narrow_operand(l, op)), wide = p == POLICY_WIDE,
        rounds = p == POLICY_ROUND && op->in[0].value->type->dtype == l->narrow;
@@ -137,7 +138,7 @@ static bool lower_op(lowering *l, msc_op *op) {
   return msc_infer(op) && (!rounds || round_result(l, op));
 }
 
-static bool restore_result_types(lowering *l, const msc_type *const *was) {
+static bool restore_result_types(precision_lowerer *l, const msc_type *const *was) {
   msc_op *ret = l->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
     msc_value *v = cast_for_user(l, ret, ret->in[i].value, was[i]->dtype);
@@ -147,7 +148,7 @@ static bool restore_result_types(lowering *l, const msc_type *const *was) {
   return true;
 }
 
-static bool lower_func(lowering *l) {
+static bool lower_func(precision_lowerer *l) {
   msc_op *ret = l->f->body->last;
   const msc_type **was = msc_new_array(l->pass->scratch, const msc_type *, ret->num_in + 1);
   for (size_t i = 0; i < ret->num_in; i++) was[i] = ret->in[i].value->type;
@@ -171,9 +172,9 @@ static void drop_compute_types(msc_func *f) {
 
 bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
   static const msc_dtype types[] = {MSC_F32, MSC_BF16, MSC_F16}; /* as in config.def */
-  lowering l = {.pass = pass,
-                .f = msc_find_func(m, "forward"),
-                .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
+  precision_lowerer l = {.pass = pass,
+                         .f = msc_find_func(m, "forward"),
+                         .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
   if (!l.f || msc_func_attr(l.f, MSC_FACT(gradients))) return msc_not_asked_for(pass);
   bool ok = l.narrow == MSC_F32 || lower_func(&l);
   drop_compute_types(l.f);

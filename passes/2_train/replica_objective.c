@@ -17,7 +17,7 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   const msc_batch_fact *fact; /* by value id */
-} reading;
+} objective_reader;
 
 /* ---- results ---- */
 
@@ -29,7 +29,7 @@ static bool report_mixed_samples(const msc_op *mixer) {
   return false;
 }
 
-static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
+static bool scale_result(objective_reader *r, msc_op *ret, size_t i, int64_t replicas) {
   msc_value *v = ret->in[i].value;
   msc_builder b = {.func = r->f, .block = r->f->body, .before = ret, .loc = v->def->loc, .name = v->def->name};
   if (!msc_is_float(v->type->dtype)) return report_mixed_samples(v->def); /* the mean of integers is not an integer */
@@ -40,7 +40,7 @@ static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   return true;
 }
 
-static bool scale_sum_results(reading *r, int64_t replicas) {
+static bool scale_sum_results(objective_reader *r, int64_t replicas) {
   msc_op *ret = r->f->body->last;
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
@@ -73,7 +73,7 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return msc_not_asked_for(pass);
   msc_func *f = msc_training_func(m);
   if (!f || msc_func_attr(f, MSC_FACT(replicas))) return true;
-  reading r = {.pass = pass, .f = f};
+  objective_reader r = {.pass = pass, .f = f};
   MSC_TRY(check_batch_per_replica(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
   MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && scale_sum_results(&r, replicas));

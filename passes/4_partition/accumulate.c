@@ -21,7 +21,7 @@ typedef struct {
   bool *per_micro; /* by value id: depends on the micro-batch */
   bool *per_step;  /* by op id: used by updates only, so runs once per step */
   msc_value **sum; /* by value id */
-} accumulating;
+} accumulator;
 
 static bool widens_gradient(const msc_op *op) {
   return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4;
@@ -29,7 +29,7 @@ static bool widens_gradient(const msc_op *op) {
 
 /* True if every use of op leads to an update only. Gradient ops name a forward op; ops without one came with the
  * optimizer. */
-static bool is_used_by_updates_only(const accumulating *a, const msc_op *op) {
+static bool is_used_by_updates_only(const accumulator *a, const msc_op *op) {
   if (msc_info(op)->flags & MSC_UPDATE) return true;
   if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && widens_gradient(op))) return false;
   bool any = false;
@@ -56,7 +56,7 @@ static bool is_sum_of_stages(const msc_value *v) {
 
 /* Replaces cast(a + b) of such a sum by cast(a) + cast(b), each cast where its operand is made, in the cast's
  * layout. */
-static void widen_terms(const accumulating *a, msc_op *cast) {
+static void widen_terms(const accumulator *a, msc_op *cast) {
   msc_op *add = cast->in[0].value->def;
   msc_value *in[2];
   for (int i = 0; i < 2; i++) {
@@ -78,7 +78,7 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
 }
 
 /* Numbers the function and finds what runs once per step. */
-static msc_numbering find_per_step(accumulating *a) {
+static msc_numbering find_per_step(accumulator *a) {
   msc_numbering n = msc_number(a->f->body);
   a->per_step = msc_new_array(a->pass->scratch, bool, n.num_ops);
   for (msc_op *op = a->f->body->last; op; op = op->prev) a->per_step[op->id] = is_used_by_updates_only(a, op);
@@ -87,7 +87,7 @@ static msc_numbering find_per_step(accumulating *a) {
 
 /* Widens the terms of every sum of stages that is a gradient for an update, and cast for it.  Other sums of stages, of
  * gradients that go on to other ops and of residuals that skip a stage, are sent as narrow as they are. */
-static void widen_all_terms(accumulating *a) {
+static void widen_all_terms(accumulator *a) {
   find_per_step(a);
   for (msc_op *op = a->f->body->first, *next; op; op = next) {
     next = op->next;
@@ -99,7 +99,7 @@ static void widen_all_terms(accumulating *a) {
 
 /* Erases the per-micro-batch sums of stages that were replaced by sums per step, so that their terms are not sent
  * for every micro-batch. */
-static void erase_replaced_sums(const accumulating *a) {
+static void erase_replaced_sums(const accumulator *a) {
   for (msc_op *op = a->f->body->last, *previous; op; op = previous) {
     previous = op->prev;
     if (op->num_out == 1 && is_sum_of_stages(&op->out[0]) && !msc_has_uses(&op->out[0])) msc_op_erase(op);
@@ -108,10 +108,9 @@ static void erase_replaced_sums(const accumulating *a) {
 
 /* Builds the sum of v over micro-batches behind v, in the layout `want` (NULL: the layout of v); `mean`: divided by
  * the number of micro-batches. */
-static msc_value *accumulate_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
+static msc_value *accumulate_where_made(accumulator *a, msc_value *v, const msc_layout *want, bool mean) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
-  msc_attr attrs[2] = {msc_fact_count(msc_int(a->count)),
-                       msc_named(a->pass->ctx, "mean", msc_bool(true))};
+  msc_attr attrs[2] = {msc_fact_count(msc_int(a->count)), msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
   if (!op) return NULL;
   op->out[0].type = v->type;
@@ -124,9 +123,9 @@ static msc_value *accumulate_where_made(accumulating *a, msc_value *v, const msc
   return &op->out[0];
 }
 
-static msc_value *accumulate_gradient(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want);
+static msc_value *accumulate_gradient(accumulator *a, msc_op *user, msc_value *v, const msc_layout *want);
 
-static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
+static msc_value *add_stage_sums(accumulator *a, msc_op *user, const msc_op *add, const msc_layout *want) {
   msc_context *ctx = a->pass->ctx;
   msc_value *x = accumulate_gradient(a, user, add->in[0].value, want),
             *y = accumulate_gradient(a, user, add->in[1].value, want);
@@ -142,18 +141,18 @@ static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *ad
 }
 
 /* The sum of gradient v over micro-batches for `user`, built on first use. */
-static msc_value *accumulate_gradient(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want) {
+static msc_value *accumulate_gradient(accumulator *a, msc_op *user, msc_value *v, const msc_layout *want) {
   if (!a->sum[v->id])
     a->sum[v->id] =
         is_sum_of_stages(v) ? add_stage_sums(a, user, v->def, want) : accumulate_where_made(a, v, want, false);
   return a->sum[v->id];
 }
 
-static bool is_accumulated(const accumulating *a, const msc_value *v) {
+static bool is_accumulated(const accumulator *a, const msc_value *v) {
   return v->def && v->def->kind != OP_accumulate && a->per_micro[v->id] && !a->per_step[v->def->id];
 }
 
-static bool accumulate_operand(accumulating *a, msc_op *op, size_t operand) {
+static bool accumulate_operand(accumulator *a, msc_op *op, size_t operand) {
   msc_value *v = op->in[operand].value;
   const msc_layout *want = NULL;
   if (!is_accumulated(a, v)) return true;
@@ -164,7 +163,7 @@ static bool accumulate_operand(accumulating *a, msc_op *op, size_t operand) {
 }
 
 /* A loss that is a quotient: of the sums of both operands. */
-static bool divide_sums(accumulating *a, msc_op *ret, size_t operand) {
+static bool divide_sums(accumulator *a, msc_op *ret, size_t operand) {
   msc_op *div = ret->in[operand].value->def;
   msc_value *sum[2];
   for (int i = 0; i < 2; i++) {
@@ -182,7 +181,7 @@ static bool divide_sums(accumulating *a, msc_op *ret, size_t operand) {
 
 /* Accumulates the loss. The sum belongs to stage 0, which adds up what every micro-batch sent to it, so that no
  * stage waits for the last one's update. */
-static bool accumulate_loss(accumulating *a, msc_op *ret, size_t operand) {
+static bool accumulate_loss(accumulator *a, msc_op *ret, size_t operand) {
   msc_value *v = ret->in[operand].value;
   if (!is_accumulated(a, v)) return true;
   if (msc_func_attr(a->f, MSC_FACT(micro_quotient)) && v->def->kind == OP_div) return divide_sums(a, ret, operand);
@@ -195,7 +194,7 @@ static bool accumulate_loss(accumulating *a, msc_op *ret, size_t operand) {
 }
 
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
-  accumulating a = {.pass = pass, .f = msc_find_func(m, "train")};
+  accumulator a = {.pass = pass, .f = msc_find_func(m, "train")};
   const msc_attr_value *micro = a.f ? msc_func_attr(a.f, MSC_FACT(micro)) : NULL,
                        *loss = a.f ? msc_func_attr(a.f, MSC_FACT(loss)) : NULL;
   if (!micro || !loss || msc_func_attr(a.f, MSC_FACT(accumulated))) return msc_not_asked_for(pass);

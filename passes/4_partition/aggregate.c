@@ -20,8 +20,8 @@ typedef struct {
   struct {
     const msc_layout *want;
     msc_value *value;
-  } *brought; /* by value id: the gradient as an earlier user got it, and in which layout */
-} aggregating;
+  } * brought; /* by value id: the gradient as an earlier user got it, and in which layout */
+} aggregator;
 
 static int64_t num_partial_ranks(const msc_layout *l) {
   int64_t n = 1;
@@ -50,7 +50,7 @@ static int64_t num_batch_parts(msc_func *f, msc_arena *arena) {
 }
 
 /* True if operand `at` is a gradient of the model, not a value of the optimizer. */
-static bool is_optimizer_gradient(const aggregating *a, const msc_op *op, size_t at) {
+static bool is_optimizer_gradient(const aggregator *a, const msc_op *op, size_t at) {
   const msc_value *v = op->in[at].value;
   if (!v->def || a->is_optimizers[v->def->id] || msc_info(v->def)->flags & MSC_UPDATE || !msc_is_float(v->type->dtype))
     return false;
@@ -59,7 +59,7 @@ static bool is_optimizer_gradient(const aggregating *a, const msc_op *op, size_t
 }
 
 /* Builds an op before the update. want: the layouts that its operands are wanted in; layout: that of its result. */
-static msc_value *build_before_update(aggregating *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
+static msc_value *build_before_update(aggregator *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
                                       const msc_layout **want, const msc_layout *layout, const char *dtype) {
   msc_context *ctx = a->pass->ctx;
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc, .name = update->name};
@@ -72,7 +72,7 @@ static msc_value *build_before_update(aggregating *a, msc_op *update, msc_op_kin
   return &op->out[0];
 }
 
-static msc_value *build_scaled_gradient(aggregating *a, msc_op *update, msc_value *g, const msc_layout *want,
+static msc_value *build_scaled_gradient(aggregator *a, msc_op *update, msc_value *g, const msc_layout *want,
                                         double factor) {
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc};
   msc_value *c = msc_build_scalar(&b, g->type->dtype, factor);
@@ -85,7 +85,7 @@ static msc_value *build_scaled_gradient(aggregating *a, msc_op *update, msc_valu
 
 /* Widens and divides operand `at` of an optimizer op if it is a gradient that is still to be summed, or one to be
  * divided. Users that want it in the same layout share the result. */
-static bool aggregate_operand(aggregating *a, msc_op *op, size_t at) {
+static bool aggregate_operand(aggregator *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = have;
   if (!have || a->is_optimizers[v->def->id]) return true;
@@ -115,7 +115,7 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
   /* in data_parallel the mean is part of the objective (2_train/replica_objective) */
   bool global = mode == MSC_SEMI_AUTO_PARALLEL || mode == MSC_AUTO_PARALLEL;
   msc_numbering n = msc_number(f->body);
-  aggregating a = {.pass = pass, .f = f, .is_optimizers = shard_optimizer_ops(pass->scratch, f)};
+  aggregator a = {.pass = pass, .f = f, .is_optimizers = shard_optimizer_ops(pass->scratch, f)};
   bool mean = global && msc_config_bool(pass->config, MSC_KEY_gradients_mean),
        each = msc_config_choice(pass->config, MSC_KEY_gradients_mean_of) == 1;
   a.over = !mean ? 1 : each ? 0 : num_batch_parts(f, pass->scratch);

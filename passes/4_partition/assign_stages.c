@@ -24,19 +24,19 @@ typedef struct {
   bool *is_forward; /* by id: it depends on the batch, and the loss or an output depends on it */
   int *stage;       /* by id */
   bool *sees_batch; /* by value id */
-} staging;
+} stage_assigner;
 
 /* ---- which ops are the forward ---- */
 
 static bool is_update_op(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
 
-static bool any_sees_batch(const staging *s, const msc_op *op) {
+static bool any_sees_batch(const stage_assigner *s, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (s->sees_batch[op->in[i].value->id]) return true;
   return false;
 }
 
-static void mark_forward_ops(staging *s) {
+static void mark_forward_ops(stage_assigner *s) {
   for (size_t k = s->num_ops; k-- > 0;) {
     msc_op *op = s->op[k];
     bool kept = false;
@@ -50,7 +50,7 @@ static void mark_forward_ops(staging *s) {
 
 /* ---- stages that the user gave ---- */
 
-static bool read_user_stages(staging *s, bool *out_any) {
+static bool read_user_stages(stage_assigner *s, bool *out_any) {
   bool ok = true;
   for (size_t k = 0; k < s->num_ops; k++) {
     const msc_attr_value *given = msc_op_attr(s->op[k], MSC_FACT(pipeline_stage));
@@ -65,7 +65,7 @@ static bool read_user_stages(staging *s, bool *out_any) {
   return ok;
 }
 
-static void take_stages_of_users(staging *s) {
+static void take_stages_of_users(stage_assigner *s) {
   for (size_t k = s->num_ops; k-- > 0;) {
     int least = NOWHERE;
     for (size_t o = 0; s->is_forward[k] && s->stage[k] == NOWHERE && o < s->op[k]->num_out; o++)
@@ -77,7 +77,7 @@ static void take_stages_of_users(staging *s) {
   }
 }
 
-static int latest_operand_stage(const staging *s, const msc_op *op, const msc_op **out_op) {
+static int latest_operand_stage(const stage_assigner *s, const msc_op *op, const msc_op **out_op) {
   int last = NOWHERE;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *def = op->in[i].value->def;
@@ -88,7 +88,7 @@ static int latest_operand_stage(const staging *s, const msc_op *op, const msc_op
   return last;
 }
 
-static bool take_stages_of_operands(staging *s) {
+static bool take_stages_of_operands(stage_assigner *s) {
   bool ok = true;
   for (size_t k = 0; k < s->num_ops; k++) {
     const msc_op *before = NULL;
@@ -103,7 +103,7 @@ static bool take_stages_of_operands(staging *s) {
   return ok;
 }
 
-static bool check_no_stage_is_empty(const staging *s) {
+static bool check_no_stage_is_empty(const stage_assigner *s) {
   bool *has = msc_new_array(s->pass->scratch, bool, s->num_virtual), ok = true;
   for (size_t k = 0; k < s->num_ops; k++)
     if (s->is_forward[k]) has[s->stage[k]] = true;
@@ -121,7 +121,7 @@ static int64_t local_value_bytes(const msc_value *v) {
 }
 
 /* Bytes of the values that are live after op k of the forward: made by then and used later. */
-static int64_t *crossing_bytes(const staging *s) {
+static int64_t *crossing_bytes(const stage_assigner *s) {
   int64_t *bytes = msc_new_array(s->pass->scratch, int64_t, s->num_ops + 1);
   for (size_t k = 0; k < s->num_ops; k++)
     for (size_t o = 0; s->is_forward[k] && o < s->op[k]->num_out; o++) {
@@ -136,7 +136,7 @@ static int64_t *crossing_bytes(const staging *s) {
   return bytes;
 }
 
-static int64_t parameter_bytes(const staging *s, const msc_op *op) {
+static int64_t parameter_bytes(const stage_assigner *s, const msc_op *op) {
   int64_t bytes = 0;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -147,7 +147,7 @@ static int64_t parameter_bytes(const staging *s, const msc_op *op) {
 
 /* Forms layers of forward ops in order, so many ops to a layer that there are at most about MAX_LAYERS; layer_of by
  * op id. */
-static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of) {
+static size_t make_layers(const stage_assigner *s, msc_layer *layer, uint32_t *layer_of) {
   msc_cost cost;
   size_t num = 0, seen = 0, forward = 0;
   const int64_t *crossing = crossing_bytes(s);
@@ -169,7 +169,7 @@ static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of
   return num;
 }
 
-static bool assign_stages_by_time(staging *s) {
+static bool assign_stages_by_time(stage_assigner *s) {
   msc_layer *layer = msc_new_array(s->pass->scratch, msc_layer, s->num_ops + 1);
   uint32_t *layer_of = msc_new_array(s->pass->scratch, uint32_t, s->num_ops + 1);
   msc_balance_options o = {.layer = layer,
@@ -189,7 +189,7 @@ static bool assign_stages_by_time(staging *s) {
 /* ---- the others ---- */
 
 /* The first stage that uses the argument. */
-static int stage_of_argument(const staging *s, const msc_value *arg) {
+static int stage_of_argument(const stage_assigner *s, const msc_value *arg) {
   int first = NOWHERE;
   for (const msc_use *u = arg->uses; u; u = u->next) {
     int there = s->is_forward[u->user->id] ? s->stage[u->user->id] : NOWHERE;
@@ -198,7 +198,7 @@ static int stage_of_argument(const staging *s, const msc_value *arg) {
   return first;
 }
 
-static int stage_of_operands(const staging *s, const msc_op *op) {
+static int stage_of_operands(const stage_assigner *s, const msc_op *op) {
   int stage = NOWHERE;
   int64_t most = -1;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -211,7 +211,7 @@ static int stage_of_operands(const staging *s, const msc_op *op) {
   return stage;
 }
 
-static int stage_of_update(const staging *s, const msc_op *op) {
+static int stage_of_update(const stage_assigner *s, const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_operands && i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -223,7 +223,7 @@ static int stage_of_update(const staging *s, const msc_op *op) {
 
 /* The earliest stage of the terms of a sum of gradients: that stage runs its backward last and waits for all terms
  * anyway. */
-static int stage_of_gradients(const staging *s, const msc_op *op) {
+static int stage_of_gradients(const stage_assigner *s, const msc_op *op) {
   int first = NOWHERE;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *def = op->in[i].value->def;
@@ -233,7 +233,7 @@ static int stage_of_gradients(const staging *s, const msc_op *op) {
   return first;
 }
 
-static void assign_other_stages(staging *s) {
+static void assign_other_stages(stage_assigner *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
     msc_op *op = s->op[k];
     if (s->is_forward[k] || msc_info(op)->flags & MSC_TERMINATOR) continue;
@@ -246,7 +246,7 @@ static void assign_other_stages(staging *s) {
 
 /* ---- the pass ---- */
 
-static void write_stages(staging *s) {
+static void write_stages(stage_assigner *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
     msc_op_unset(s->op[k], MSC_FACT(pipeline_stage));
     if (s->stage[k] != NOWHERE && !(msc_info(s->op[k])->flags & MSC_TERMINATOR))
@@ -256,7 +256,8 @@ static void write_stages(staging *s) {
 
 static bool assign_stages_of_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
-  staging s = {.pass = pass, .f = f, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .num_ops = n.num_ops};
+  stage_assigner s = {
+      .pass = pass, .f = f, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .num_ops = n.num_ops};
   bool given = false;
   s.num_virtual = s.shape.stages * s.shape.chunks;
   s.op = msc_new_array(pass->scratch, msc_op *, n.num_ops);

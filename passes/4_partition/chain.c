@@ -35,9 +35,9 @@ typedef struct {
   msc_chain *chain;
   size_t room;
   int64_t *ran; /* by step: forwards */
-} reversing;
+} reverser;
 
-static void append_chain_work(reversing *z, msc_chain_work work, int64_t step) {
+static void append_chain_work(reverser *z, msc_chain_work work, int64_t step) {
   msc_chain *c = z->chain;
   msc_reserve(z->arena, c->entry, z->room, c->num + 1);
   c->entry[c->num++] = (msc_chain_entry){work, step};
@@ -56,7 +56,7 @@ static int64_t steps_before_checkpoint(int64_t steps, int64_t checkpoints) {
 
 /* Reverses `steps` steps from `from` on, whose state is current and in a checkpoint. The recursion is as deep as
  * there are checkpoints. */
-static void reverse_chain(reversing *z, int64_t from, int64_t steps, int64_t checkpoints) {
+static void reverse_chain(reverser *z, int64_t from, int64_t steps, int64_t checkpoints) {
   for (; steps > 1; append_chain_work(z, MSC_CHAIN_RESTORE, from)) {
     int64_t k = checkpoints > 1 ? steps_before_checkpoint(steps, checkpoints) : steps - 1;
     for (int64_t i = 0; i < k; i++) append_chain_work(z, MSC_CHAIN_FORWARD, from + i);
@@ -72,7 +72,7 @@ static void reverse_chain(reversing *z, int64_t from, int64_t steps, int64_t che
 
 msc_chain msc_chain_reverse(msc_arena *arena, int64_t steps, int64_t checkpoints) {
   msc_chain c = {0};
-  reversing z = {.arena = arena, .chain = &c, .ran = msc_new_array(arena, int64_t, steps)};
+  reverser z = {.arena = arena, .chain = &c, .ran = msc_new_array(arena, int64_t, steps)};
   append_chain_work(&z, MSC_CHAIN_STORE, 0);
   reverse_chain(&z, 0, steps, checkpoints);
   append_chain_work(&z, MSC_CHAIN_FREE, 0);

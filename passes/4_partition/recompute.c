@@ -26,7 +26,7 @@ typedef struct {
   bool *needed;        /* by op id: to be copied for the current user */
   uint32_t *found;     /* ids of the ops in `needed` */
   int64_t num_copies;
-} recomputing;
+} recomputer;
 
 /* ---- marks ---- */
 
@@ -43,7 +43,7 @@ static const char *recompute_block_of(const msc_op *mark) {
 }
 
 /* The op whose marks all forward users share; NULL if they differ. */
-static const msc_op *mark_of_users(const recomputing *r, const msc_op *op) {
+static const msc_op *mark_of_users(const recomputer *r, const msc_op *op) {
   const msc_op *common = NULL;
   for (const msc_use *u = op->out[0].uses; u; u = u->next) {
     if (!r->forward[u->user->id]) continue;
@@ -56,7 +56,7 @@ static const msc_op *mark_of_users(const recomputing *r, const msc_op *op) {
   return common;
 }
 
-static void find_recompute_marks(recomputing *r) {
+static void find_recompute_marks(recomputer *r) {
   for (const msc_op *op = r->f->body->first; op; op = op->next) {
     if (!r->forward[op->id]) continue;
     const msc_op *maker = changes_layout(op) && op->num_in ? op->in[0].value->def : NULL;
@@ -75,17 +75,16 @@ static bool read_mark(const msc_op *mark, const char *name, bool absent) {
 /* The argument that op reads through layout changes and casts; NULL if it reads another op. */
 static const msc_value *moved_argument(const msc_op *op) {
   const msc_value *v = op->in[0].value;
-  while (v->def && (changes_layout(v->def) || v->def->kind == OP_cast) && v->def->num_in == 1)
-    v = v->def->in[0].value;
+  while (v->def && (changes_layout(v->def) || v->def->kind == OP_cast) && v->def->num_in == 1) v = v->def->in[0].value;
   return v->def ? NULL : v;
 }
 
-static bool is_gathered_argument(const recomputing *r, const msc_value *arg) {
+static bool is_gathered_argument(const recomputer *r, const msc_value *arg) {
   const msc_attr_value *v = msc_arg_attr(r->f, arg->index, MSC_FACT(msc_gathered));
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
-static bool must_repeat_layout_change(const recomputing *r, const msc_op *op, const msc_op *mark) {
+static bool must_repeat_layout_change(const recomputer *r, const msc_op *op, const msc_op *mark) {
   if (op->kind == OP_shard) return true;
   const msc_value *arg = op->num_in ? moved_argument(op) : NULL;
   if (!arg || msc_arg_role(r->f, arg->index) != MSC_ROLE_PARAMETER)
@@ -94,7 +93,7 @@ static bool must_repeat_layout_change(const recomputing *r, const msc_op *op, co
 }
 
 /* True if a forward op outside of the block reads op. Layout changes inside belong to the block. */
-static bool is_read_outside_block(const recomputing *r, const msc_op *op, const char *block) {
+static bool is_read_outside_block(const recomputer *r, const msc_op *op, const char *block) {
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next)
       if (r->forward[u->user->id] && recompute_block_of(r->mark[u->user->id]) != block) return true;
@@ -102,7 +101,7 @@ static bool is_read_outside_block(const recomputing *r, const msc_op *op, const 
 }
 
 /* True if op reads an argument whose new value is made before `user`: a copy there would read the new value. */
-static bool reads_changed_argument(const recomputing *r, const msc_op *op, const msc_op *user) {
+static bool reads_changed_argument(const recomputer *r, const msc_op *op, const msc_op *user) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
     const msc_op *writer = v->def ? NULL : r->writer[v->index];
@@ -118,7 +117,7 @@ static bool in_same_stage(const msc_op *op, const msc_op *user) {
   return !a || !b || a->i == b->i;
 }
 
-static bool must_recompute(const recomputing *r, const msc_op *op, const msc_op *user) {
+static bool must_recompute(const recomputer *r, const msc_op *op, const msc_op *user) {
   const msc_op *mark = r->mark[op->id];
   if (!mark || op->body || !in_same_stage(op, user)) return false;
   if (changes_layout(op) ? !must_repeat_layout_change(r, op, mark) : !(msc_info(op)->flags & MSC_PURE)) return false;
@@ -129,7 +128,7 @@ static bool must_recompute(const recomputing *r, const msc_op *op, const msc_op 
 /* ---- copies ---- */
 
 /* The op by which the backward already makes this change of layout of an argument; NULL: there is none. */
-static msc_op *find_backward_layout_change(const recomputing *r, const msc_op *op) {
+static msc_op *find_backward_layout_change(const recomputer *r, const msc_op *op) {
   const msc_op *maker = op->num_in == 1 ? op->in[0].value->def : op;
   if (!changes_layout(op) || (maker && maker->kind != OP_cast)) return NULL;
   for (const msc_use *u = op->in[0].value->uses; u; u = u->next)
@@ -139,7 +138,7 @@ static msc_op *find_backward_layout_change(const recomputing *r, const msc_op *o
 }
 
 /* Uses the layout change of the backward, moved before `user` if needed, in place of a copy. False if there is none. */
-static bool reuse_backward_layout_change(recomputing *r, const msc_op *op, msc_op *user) {
+static bool reuse_backward_layout_change(recomputer *r, const msc_op *op, msc_op *user) {
   msc_op *there = find_backward_layout_change(r, op);
   if (!there) return false;
   if (there->id > user->id) {
@@ -152,7 +151,7 @@ static bool reuse_backward_layout_change(recomputing *r, const msc_op *op, msc_o
 }
 
 /* Adds the op that makes v to the needed ones if it must be recomputed for `user`; returns how many there are. */
-static size_t note_needed(recomputing *r, const msc_value *v, msc_op *user, size_t num) {
+static size_t note_needed(recomputer *r, const msc_value *v, msc_op *user, size_t num) {
   const msc_op *op = v->def;
   if (!op || op->id >= user->id || !r->forward[op->id] || r->copy[op->id] || r->needed[op->id] ||
       !must_recompute(r, op, user))
@@ -163,7 +162,7 @@ static size_t note_needed(recomputing *r, const msc_value *v, msc_op *user, size
   return num + 1;
 }
 
-static msc_value *copy_or_original(const recomputing *r, msc_value *v, const msc_op *user) {
+static msc_value *copy_or_original(const recomputer *r, msc_value *v, const msc_op *user) {
   msc_op *copy = v->def && r->forward[v->def->id] ? r->copy[v->def->id] : NULL;
   return copy && in_same_stage(copy, user) ? &copy->out[v->index] : v;
 }
@@ -174,7 +173,7 @@ static void clear_marks_of_op(msc_op *op) {
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) msc_op_unset(op, marks[i]);
 }
 
-static void copy_before(recomputing *r, const msc_op *op, msc_op *user) {
+static void copy_before(recomputer *r, const msc_op *op, msc_op *user) {
   msc_value **in = msc_new_array(r->pass->scratch, msc_value *, op->num_in + 1);
   for (size_t i = 0; i < op->num_in; i++) in[i] = copy_or_original(r, op->in[i].value, op);
   msc_op *copy = msc_op_copy(r->f, op, in);
@@ -194,7 +193,7 @@ static int compare_op_ids(const void *a, const void *b) {
 
 /* Copies, before `user`, every op that its operands need and that has no copy yet, in program order; `user` reads
  * the copies. */
-static void copy_operands_for(recomputing *r, msc_op *user) {
+static void copy_operands_for(recomputer *r, msc_op *user) {
   size_t num = 0;
   for (size_t i = 0; i < user->num_in; i++) num = note_needed(r, user->in[i].value, user, num);
   for (size_t done = 0; done < num; done++) {
@@ -217,7 +216,7 @@ static void clear_recompute_marks(msc_func *f, const bool *of) {
     if (!of || of[op->id]) clear_marks_of_op(op);
 }
 
-static void find_argument_writers(recomputing *r) {
+static void find_argument_writers(recomputer *r) {
   const msc_attr_value *ties = msc_func_attr(r->f, MSC_FACT(ties));
   const msc_op *ret = r->f->body->last;
   r->writer = msc_new_array(r->pass->scratch, msc_op *, r->f->body->num_args + 1);
@@ -232,7 +231,7 @@ static size_t positive_func_attr(const msc_func *f, const char *name) {
 
 static bool recompute_func(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
-  recomputing r = {.pass = pass, .f = f, .forward = msc_forward_ops(a, f)};
+  recomputer r = {.pass = pass, .f = f, .forward = msc_forward_ops(a, f)};
   size_t n = f->body->last->id + 1;
   r.op = msc_new_array(a, msc_op *, n);
   r.mark = msc_new_array(a, const msc_op *, n);

@@ -32,11 +32,11 @@ typedef struct {
   msc_cost cost;
   size_t num_ops, num_pieces;
   msc_op **op;
-  uint32_t *piece;  /* by op id, of forward ops */
+  uint32_t *piece;    /* by op id, of forward ops */
   size_t size, shift; /* pieces per group, and how many fewer the first group has */
   uint32_t first;     /* groups before this one are not changed */
-  int64_t *saved;   /* by op id: bytes of its results that the backward reads */
-} choosing;
+  int64_t *saved;     /* by op id: bytes of its results that the backward reads */
+} recompute_chooser;
 
 static bool is_cheap_to_recompute(const msc_op *op) {
   unsigned flags = msc_info(op)->flags;
@@ -49,7 +49,7 @@ static bool is_unmarked_pure(const msc_op *op, const msc_attr_value *mark) {
 
 /* ---- what ops cost ---- */
 
-static int64_t recompute_ns(const choosing *c, const msc_op *op) {
+static int64_t recompute_ns(const recompute_chooser *c, const msc_op *op) {
   enum { LINK = 16 }; /* a link moves about this many times fewer bytes per second than memory */
   double bytes = 0;
   if (!(msc_info(op)->flags & MSC_COLLECTIVE)) return comm_work_ns(&c->cost, op, c->arena);
@@ -63,7 +63,7 @@ static int64_t recompute_ns(const choosing *c, const msc_op *op) {
 /* The op in whose result the value lies; NULL: it lies in an argument. */
 static msc_op *op_of_memory(const msc_value *v) { return msc_memory_of(v).root->def; }
 
-static void find_saved_bytes(choosing *c) {
+static void find_saved_bytes(recompute_chooser *c) {
   for (size_t i = 0; i < c->num_ops; i++)
     for (size_t k = 0; c->forward[i] && k < c->op[i]->num_out; k++) {
       const msc_value *v = &c->op[i]->out[k];
@@ -78,7 +78,7 @@ static void find_saved_bytes(choosing *c) {
 /* ---- pieces ---- */
 
 /* The last forward op that reads a result of op, or op itself. */
-static uint32_t last_reader(const choosing *c, const msc_op *op) {
+static uint32_t last_reader(const recompute_chooser *c, const msc_op *op) {
   uint32_t last = op->id;
   for (size_t k = 0; k < op->num_out; k++)
     for (const msc_use *u = op->out[k].uses; u; u = u->next)
@@ -87,7 +87,7 @@ static uint32_t last_reader(const choosing *c, const msc_op *op) {
 }
 
 /* True if an operand depends on the samples of the batch. */
-static bool depends_on_samples(const choosing *c, const msc_op *op, const bool *of_samples) {
+static bool depends_on_samples(const recompute_chooser *c, const msc_op *op, const bool *of_samples) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
     if (v->def ? of_samples[v->def->id] : msc_arg_role(c->f, v->index) <= MSC_ROLE_MASK) return true;
@@ -97,7 +97,7 @@ static bool depends_on_samples(const choosing *c, const msc_op *op, const bool *
 
 /* Cuts the forward where only one value that depends on the samples is live. A value with a far reader, as a mask,
  * is not counted: it would prevent every cut. */
-static void find_chain_pieces(choosing *c) {
+static void find_chain_pieces(recompute_chooser *c) {
   size_t n = c->num_ops, far = n / 8 > 64 ? n / 8 : 64;
   bool *of_samples = msc_new_array(c->arena, bool, n);
   uint32_t *ends = msc_new_array(c->arena, uint32_t, n + 1);
@@ -116,9 +116,11 @@ static void find_chain_pieces(choosing *c) {
 
 /* ---- groups ---- */
 
-static uint32_t group_of_op(const choosing *c, size_t id) { return (uint32_t)((c->piece[id] + c->shift) / c->size); }
+static uint32_t group_of_op(const recompute_chooser *c, size_t id) {
+  return (uint32_t)((c->piece[id] + c->shift) / c->size);
+}
 
-static bool is_read_by_other_group(const choosing *c, const msc_op *op) {
+static bool is_read_by_other_group(const recompute_chooser *c, const msc_op *op) {
   for (size_t k = 0; k < op->num_out; k++)
     for (const msc_use *u = op->out[k].uses; u; u = u->next)
       if (c->forward[u->user->id] && group_of_op(c, u->user->id) != group_of_op(c, op->id)) return true;
@@ -126,7 +128,7 @@ static bool is_read_by_other_group(const choosing *c, const msc_op *op) {
 }
 
 /* True if the user asked for op to be recomputed: by its own mark, or as part of a block, whose results are kept. */
-static bool is_recompute_requested(const choosing *c, const msc_op *op) {
+static bool is_recompute_requested(const recompute_chooser *c, const msc_op *op) {
   const msc_attr_value *mark = msc_op_attr(op, MSC_FACT(recompute));
   if (!mark || mark->kind != MSC_ATTR_STR) return mark && mark->kind == MSC_ATTR_BOOL && mark->b;
   for (size_t k = 0; k < op->num_out; k++)
@@ -137,7 +139,7 @@ static bool is_recompute_requested(const choosing *c, const msc_op *op) {
   return true;
 }
 
-static bool may_recompute(const choosing *c, const msc_op *op, choice k) {
+static bool may_recompute(const recompute_chooser *c, const msc_op *op, choice k) {
   return k != KEEP && group_of_op(c, op->id) >= c->first &&
          is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))) && !is_read_by_other_group(c, op) &&
          (k == FULL || is_cheap_to_recompute(op));
@@ -146,7 +148,7 @@ static bool may_recompute(const choosing *c, const msc_op *op, choice k) {
 /* Adds up, for every group, the bytes it keeps and its recompute time under choice k. Walks backward: an op is
  * recomputed if it may be and either the backward or another recomputed op reads its result; otherwise its result is
  * kept for the group that reads it. */
-static void price_groups(const choosing *c, group *g, choice k) {
+static void price_groups(const recompute_chooser *c, group *g, choice k) {
   uint32_t *wanted = msc_new_array(c->arena, uint32_t, c->num_ops); /* 1 + the group that wants it, or 0 */
   for (size_t i = c->num_ops; i-- > 0;) {
     const msc_op *op = c->op[i];
@@ -207,19 +209,18 @@ static int64_t choose_per_group(group *g, size_t num, int64_t target, int64_t *o
   *out_peak = find_peak_group(g, num, &at);
   if (*out_peak <= target) undo_needless_choices(g, num, target);
   /* the target cannot be reached by what is counted here: keep as little as possible */
-  for (size_t i = 0; i < num && *out_peak > target; i++) g[i].now = FULL;
+  for (size_t i = 0; i<num && * out_peak> target; i++) g[i].now = FULL;
   for (size_t i = 0; i < num; i++) ns += g[i].ns[g[i].now];
   return ns;
 }
 
 /* ---- marks ---- */
 
-static void mark_chosen_ops(const choosing *c, const group *g) {
+static void mark_chosen_ops(const recompute_chooser *c, const group *g) {
   msc_context *ctx = c->f->module->ctx;
   for (size_t i = 0; i < c->num_ops; i++) {
     msc_op *op = c->op[i];
-    if (!c->forward[i] || msc_is_return(op) || !is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))))
-      continue;
+    if (!c->forward[i] || msc_is_return(op) || !is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute)))) continue;
     choice now = g[group_of_op(c, i)].now;
     if (now == FULL)
       msc_op_put(op, msc_fact_recompute(msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of_op(c, i)))));
@@ -228,9 +229,9 @@ static void mark_chosen_ops(const choosing *c, const group *g) {
   }
 }
 
-static choosing choosing_of(msc_pass_ctx *pass, msc_func *f, const bool *forward) {
+static recompute_chooser choosing_of(msc_pass_ctx *pass, msc_func *f, const bool *forward) {
   msc_arena *a = pass->scratch;
-  choosing c = {.arena = a, .f = f, .forward = forward, .num_ops = f->body->last->id + 1, .size = 1};
+  recompute_chooser c = {.arena = a, .f = f, .forward = forward, .num_ops = f->body->last->id + 1, .size = 1};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &c.cost);
   c.op = msc_new_array(a, msc_op *, c.num_ops);
   c.piece = msc_new_array(a, uint32_t, c.num_ops);
@@ -244,7 +245,7 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
                          size_t shift) {
   enum { MOST_GROUPS = 512, MOST_SHIFTS = 4 };
   msc_arena *a = pass->scratch;
-  choosing c = choosing_of(pass, f, forward);
+  recompute_chooser c = choosing_of(pass, f, forward);
   find_chain_pieces(&c);
   group *best = NULL;
   size_t best_size = 1, best_shift = 0, at;
@@ -276,7 +277,7 @@ static int64_t bytes_of_limit(const msc_attr_value *limit) {
 
 /* Makes every block with a limit a piece, numbered from 1; piece 0 is everything else. Returns the first op of each
  * block. */
-static const msc_op **find_limited_blocks(choosing *c) {
+static const msc_op **find_limited_blocks(recompute_chooser *c) {
   const msc_op **block = msc_new_array(c->arena, const msc_op *, c->num_ops + 1);
   c->num_pieces = 1;
   for (size_t i = 0; i < c->num_ops; i++) {
@@ -302,7 +303,7 @@ static bool choose_within_limit(group *g, const msc_op *block) {
 }
 
 bool recompute_limit_blocks(msc_pass_ctx *pass, msc_func *f, const bool *forward) {
-  choosing c = choosing_of(pass, f, forward);
+  recompute_chooser c = choosing_of(pass, f, forward);
   const msc_op **block = find_limited_blocks(&c);
   if (c.num_pieces == 1) return true;
   c.first = 1;

@@ -42,13 +42,13 @@ typedef struct {
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  known_plans *plans;  /* two: one for values, one for gradients on their way into updates, which are sent in buckets */
+  known_plans *plans; /* two: one for values, one for gradients on their way into updates, which are sent in buckets */
   const bool *is_optimizers; /* by op id */
-  bool time;         /* plans are chosen by time, and may take several steps where that is faster */
-  moved **by_value;  /* by id of the original value */
+  bool time;                 /* plans are chosen by time, and may take several steps where that is faster */
+  moved **by_value;          /* by id of the original value */
   size_t num_values, num_ops;
   int64_t bytes, collectives;
-} redistributing;
+} redistributor;
 
 /* ---- plans ---- */
 
@@ -129,7 +129,7 @@ static const msc_reshard_plan *find_or_make_plan(known_plans *k, const msc_type 
 
 /* ---- ops ---- */
 
-static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, const msc_reshard_plan *plan) {
+static msc_value *emit_steps(redistributor *r, msc_op *user, msc_value *v, const msc_reshard_plan *plan) {
   msc_context *ctx = r->pass->ctx;
   for (int i = 0; i < plan->num_steps; i++) {
     const msc_reshard_step *s = &plan->step[i];
@@ -155,7 +155,7 @@ static int64_t num_terms(const msc_layout *l) { return msc_group_size(l->num_par
 
 /* The layout that becomes `want` when the terms of `from` are added: not cut by their digits, but partial over them.
  * NULL if the parts of `want` have sizes chosen by the user. */
-static const msc_layout *layout_before_sum(const redistributing *r, const msc_layout *from, const msc_layout *want) {
+static const msc_layout *layout_before_sum(const redistributor *r, const msc_layout *from, const msc_layout *want) {
   const msc_mesh *mesh = &r->f->module->mesh;
   msc_atoms atoms;
   msc_layout raw;
@@ -178,7 +178,7 @@ static const msc_layout *layout_before_sum(const redistributing *r, const msc_la
 
 /* Plans the sum of a gradient as one collective, so that its bits do not depend on how the update is cut. False if
  * no single collective does it. */
-static bool plan_single_sum(const redistributing *r, const msc_value *v, const msc_layout *want,
+static bool plan_single_sum(const redistributor *r, const msc_value *v, const msc_layout *want,
                             msc_reshard_plan *out_plan) {
   const msc_layout *from = v->type->layout;
   const msc_mesh *mesh = &r->f->module->mesh;
@@ -200,16 +200,15 @@ static bool plan_single_sum(const redistributing *r, const msc_value *v, const m
 
 /* ---- values ---- */
 
-static bool report_unreachable(const redistributing *r, const msc_op *user, const msc_value *v,
-                               const msc_layout *want) {
+static bool report_unreachable(const redistributor *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
   return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s",
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
 }
 
-static int64_t plan_cost(const redistributing *r, const msc_reshard_plan *p) { return r->time ? p->ns : p->bytes; }
+static int64_t plan_cost(const redistributor *r, const msc_reshard_plan *p) { return r->time ? p->ns : p->bytes; }
 
-static bool reads_gathered_parameter(const redistributing *r, const msc_value *v) {
+static bool reads_gathered_parameter(const redistributor *r, const msc_value *v) {
   if (v->def && v->def->kind == OP_cast && !v->def->forward) v = v->def->in[0].value;
   const msc_attr_value *a = v->def ? NULL : msc_arg_attr(r->f, v->index, MSC_FACT(msc_gathered));
   return a && a->kind == MSC_ATTR_BOOL && a->b;
@@ -222,13 +221,13 @@ static bool keeps_gathered_for_backward(const msc_op *forward) {
 }
 
 /* The order in which the terms of v are added; NULL: that of the ranks. */
-static const msc_layout *find_order_of_terms(const redistributing *r, const msc_value *v) {
+static const msc_layout *find_order_of_terms(const redistributor *r, const msc_value *v) {
   const msc_op *sum = msc_sum_of(v);
   if (!sum || !sum->num_in) return NULL;
   return msc_sum_order(r->pass->ctx, &r->f->module->mesh, sum, sum->in[0].value->type->layout);
 }
 
-static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
+static msc_value *bring_into_layout(redistributor *r, msc_op *user, msc_value *v, const msc_layout *want) {
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
   bool backward = user->forward && reads_gathered_parameter(r, v) && !keeps_gathered_for_backward(user->forward);
   for (moved *m = list ? *list : NULL; m; m = m->next)
@@ -259,7 +258,7 @@ static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *
   return there;
 }
 
-static bool redistribute_operands(redistributing *r, msc_op *op) {
+static bool redistribute_operands(redistributor *r, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout *l = msc_wanted_layout(op, i);
     msc_value *v = op->in[i].value;
@@ -288,7 +287,7 @@ static void erase_idle_broadcasts(msc_func *f) {
 
 static bool redistribute_func(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bool time) {
   msc_numbering n = msc_number(f->body);
-  redistributing r = {
+  redistributor r = {
       .pass = pass, .f = f, .plans = plans, .time = time, .num_values = n.num_values, .num_ops = n.num_ops};
   r.is_optimizers = shard_optimizer_ops(pass->scratch, f);
   r.by_value = msc_new_array(pass->scratch, moved *, r.num_values);

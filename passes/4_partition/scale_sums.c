@@ -4,8 +4,8 @@
  *   m = reduce_mean(x), partial; y = all_reduce(m)   ->   s = reduce_sum(x), partial; t = all_reduce(s); y = t / n
  *   p = g * 0.3, partial; y = reduce_scatter(p)      ->   t = reduce_scatter(g); y = t * 0.3
  *
- * What rounds nothing stays where it is, as numbers that are powers of two; so does what scales f16 and bf16, whose sum
- * may be no number there, and what has other users. */
+ * An op that does not round, such as a product with a power of two, is not moved; nor is one on f16 or bf16, where the
+ * unscaled sum may overflow, or one with other users. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -18,7 +18,7 @@ static bool is_part_of_sum(const msc_value *v) {
          msc_dtype_bytes(v->type->dtype) >= 4;
 }
 
-/* Does op only change which rank has what of its one operand, or where in it? */
+/* Does op only move the elements of its one operand, between ranks or in the tensor? */
 static bool only_moves(const msc_op *op) {
   return op->num_in == 1 && op->num_out == 1 &&
          (msc_info(op)->flags & MSC_MOVES || msc_form_of(op) == MSC_FORM_RESHAPE || op->kind == OP_transpose);
@@ -92,7 +92,7 @@ static msc_value *build_number(msc_builder *b, msc_value *v) {
   return &op->out[0];
 }
 
-/* Lets `mover` move what op scales, and op scale what `mover` makes. */
+/* Exchanges op and the mover of its result: `mover` then moves op's operand, and op scales the mover's result. */
 static bool scale_after(msc_pass_ctx *pass, msc_op *op, msc_op *mover) {
   msc_value *x = scaled_operand(op), *moved = &mover->out[0], *in[2];
   msc_builder b = {
@@ -113,7 +113,7 @@ static bool scale_after(msc_pass_ctx *pass, msc_op *op, msc_op *mover) {
   return true;
 }
 
-/* Brings behind `mover` what scales its operand, as far back as anything rounds. */
+/* Moves the ops that scale the operand of `mover` behind it, back to the farthest one that rounds. */
 static bool scale_moved(msc_pass_ctx *pass, msc_op *mover) {
   int scalings = 0, num = 0;
   const msc_value *v = mover->in[0].value;

@@ -35,7 +35,7 @@ typedef struct {
   const msc_layout **digits;
   uint32_t *zone;
   int64_t joined, buckets;
-} bucketing;
+} bucket_maker;
 
 /* ---- what the configuration wants ---- */
 
@@ -51,14 +51,13 @@ static rule read_fusion_limits(msc_arena *arena, way w, const msc_attr_value *v,
 }
 
 static const msc_attr_value *config_field(const msc_attr_value *dict, const char *name) {
-  for (size_t i = 0; dict && i < dict->dict.num; i++)
-    /* the dictionary is in the order of the file, not sorted */
+  for (size_t i = 0; dict && i < dict->dict.num; i++) /* the dictionary is in the order of the file, not sorted */
     if (!strcmp(dict->dict.a[i].name, name)) return &dict->dict.a[i].value;
   return NULL;
 }
 
 /* Reads the rule for one kind of collective. config/check.c has filled in the kinds that comm_fusion leaves out. */
-static rule read_fusion_rule(const bucketing *z, msc_verb verb) {
+static rule read_fusion_rule(const bucket_maker *z, msc_verb verb) {
   static const int64_t automatic = 64 << 20;
   msc_arena *arena = z->pass->scratch;
   const msc_attr_value *fusion = msc_config_value(z->pass->config, MSC_KEY_comm_fusion),
@@ -82,7 +81,7 @@ static bool is_fusion_off(const msc_config *config) {
 
 /* Sets when the operand of each candidate is ready: when the op that makes it has run. Ops that wait for a candidate
  * do not delay the others; gathers of parameters before their use do. */
-static void set_ready_times(bucketing *z) {
+static void set_ready_times(bucket_maker *z) {
   msc_arena *arena = z->pass->scratch;
   msc_depend d = msc_depend_of(arena, z->f);
   bool *waits = msc_new_array(arena, bool, d.num_ops);
@@ -111,7 +110,7 @@ static int compare_ready_times(const void *a, const void *b) {
 }
 
 /* Sorts the candidates by ready time and numbers those of each kind; `index` rules count by that number. */
-static void number_candidates(bucketing *z) {
+static void number_candidates(bucket_maker *z) {
   size_t next[MSC_NUM_VERBS] = {0};
   qsort(z->c, z->num, sizeof *z->c, compare_ready_times);
   for (size_t i = 0; i < z->num; i++) {
@@ -128,7 +127,7 @@ static bool has_equal_attr(const msc_op *a, const msc_op *b, const char *name) {
   return x && y ? msc_attr_equal(x, y) : x == y;
 }
 
-static bool is_same_class(const bucketing *z, size_t i, size_t k) {
+static bool is_same_class(const bucket_maker *z, size_t i, size_t k) {
   const msc_op *a = z->c[i].op, *b = z->c[k].op;
   return a->kind == b->kind && z->digits[i] == z->digits[k] &&
          a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
@@ -137,7 +136,7 @@ static bool is_same_class(const bucketing *z, size_t i, size_t k) {
 }
 
 /* Sets the zone of each member: how many members lie on the longest path to it. */
-static void set_zones(bucketing *z, size_t num, const size_t *member) {
+static void set_zones(bucket_maker *z, size_t num, const size_t *member) {
   msc_depend d = msc_depend_of(z->pass->scratch, z->f);
   uint32_t *depth = msc_new_array(z->pass->scratch, uint32_t, d.num_ops),
            *own = msc_new_array(z->pass->scratch, uint32_t, d.num_ops);
@@ -150,7 +149,7 @@ static void set_zones(bucketing *z, size_t num, const size_t *member) {
 
 /* ---- merging ---- */
 
-static msc_op *merge_collectives(bucketing *z, size_t num, const size_t *member) {
+static msc_op *merge_collectives(bucket_maker *z, size_t num, const size_t *member) {
   static const char *const kept[] = {"axes", "dim", "reduction", MSC_FACT(stage)};
   msc_op *first = z->c[member[0]].op, *last = first;
   msc_value **in = msc_new_array(z->pass->scratch, msc_value *, num);
@@ -191,7 +190,7 @@ static void move_after_operands(msc_op *op) {
   msc_insert_after(after, op);
 }
 
-static void form_bucket(bucketing *z, size_t num, const size_t *member) {
+static void form_bucket(bucket_maker *z, size_t num, const size_t *member) {
   int64_t bytes = 0, ready = 0;
   for (size_t i = 0; i < num; i++) {
     const comm_candidate *c = &z->c[member[i]];
@@ -206,7 +205,7 @@ static void form_bucket(bucketing *z, size_t num, const size_t *member) {
 
 /* Sorts the ops of the block topologically. Each op keeps its turn; one whose turn comes before its operands follows
  * as soon as they are made. */
-static void restore_order(bucketing *z) {
+static void restore_order(bucket_maker *z) {
   msc_arena *a = z->pass->scratch;
   msc_depend d = msc_depend_of(a, z->f);
   size_t n = d.num_ops;
@@ -234,7 +233,7 @@ static void restore_order(bucketing *z) {
 /* ---- one class ---- */
 
 /* Forms buckets, by the rule of the configuration, of members that may be merged, given in ready order. */
-static void form_buckets_by_rule(bucketing *z, const rule *r, size_t num, const size_t *member) {
+static void form_buckets_by_rule(bucket_maker *z, const rule *r, size_t num, const size_t *member) {
   msc_arena *arena = z->pass->scratch;
   comm_item *item = msc_new_array(arena, comm_item, num);
   size_t *end = msc_new_array(arena, size_t, num), *number = msc_new_array(arena, size_t, num), groups = num;
@@ -269,7 +268,7 @@ static int compare_choices(const void *a, const void *b) {
   return x->member < y->member ? -1 : x->member > y->member;
 }
 
-static void bucket_class(bucketing *z, size_t num, size_t *member) {
+static void bucket_class(bucket_maker *z, size_t num, size_t *member) {
   choice *c = msc_new_array(z->pass->scratch, choice, num);
   rule r = read_fusion_rule(z, msc_op_verb(z->c[member[0]].op));
   set_zones(z, num, member);
@@ -286,7 +285,7 @@ static void bucket_class(bucketing *z, size_t num, size_t *member) {
 
 /* ---- all ---- */
 
-static void warn_of_unused_indices(const bucketing *z) {
+static void warn_of_unused_indices(const bucket_maker *z) {
   rule r = read_fusion_rule(z, MSC_ALL_REDUCE);
   const msc_config *config = z->pass->config;
   msc_key key = msc_config_value(config, MSC_KEY_comm_fusion) ? MSC_KEY_comm_fusion : MSC_KEY_all_reduce_fusion_config;
@@ -299,7 +298,7 @@ static void warn_of_unused_indices(const bucketing *z) {
                   r.number[i], count);
 }
 
-static void bucket_func(bucketing *z) {
+static void bucket_func(bucket_maker *z) {
   msc_arena *arena = z->pass->scratch;
   bool *taken = msc_new_array(arena, bool, z->num);
   size_t *member = msc_new_array(arena, size_t, z->num);
@@ -319,7 +318,7 @@ static void bucket_func(bucketing *z) {
 
 bool pass_bucket(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
-    bucketing z = {.pass = pass, .f = f};
+    bucket_maker z = {.pass = pass, .f = f};
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &z.cost);
     z.c = comm_candidates(pass->scratch, f, &z.num);
     if (z.num && !is_fusion_off(pass->config)) bucket_func(&z);

@@ -7,9 +7,9 @@
 
 typedef struct {
   msc_func *f;
-  bool *serves, *at_once;  /* by op id */
+  bool *serves, *at_once; /* by op id */
   int64_t *id;
-} finding;
+} gradient_finder;
 
 static bool is_fusable(const msc_op *op) { return msc_verb_fuses(msc_op_verb(op)) && op->num_in == 1; }
 
@@ -21,13 +21,13 @@ static int64_t fusion_id_of(const msc_attr_value *v) { return v && v->kind == MS
 
 /* ---- gradients: from the update backward ---- */
 
-static void record_candidate(finding *z, const msc_op *op, int64_t id) {
+static void record_candidate(gradient_finder *z, const msc_op *op, int64_t id) {
   z->serves[op->id] = true;
   if (z->id[op->id] < 0) z->id[op->id] = id;
 }
 
 /* Records the chain of collectives, and casts between them, that makes v. */
-static void record_collectives_behind(finding *z, const msc_value *v, int64_t id) {
+static void record_collectives_behind(gradient_finder *z, const msc_value *v, int64_t id) {
   for (const msc_op *op = v->def; op && (is_data_movement(op) || msc_keeps_elements(op)) && !op->body;
        op = op->in[0].value->def)
     if (is_fusable(op)) record_candidate(z, op, id);
@@ -46,7 +46,7 @@ static const msc_value *find_scaled_operand(const msc_op *op) {
 }
 
 /* Follows a gradient back from its update to the collective that sums it; scaling and clipping may stand between. */
-static void find_gradient_sum(finding *z, const msc_value *v, int64_t id) {
+static void find_gradient_sum(gradient_finder *z, const msc_value *v, int64_t id) {
   while (v && v->def && !is_data_movement(v->def)) {
     const msc_op *op = v->def;
     v = msc_keeps_elements(op) ? op->in[0].value : is_scaling(op) ? find_scaled_operand(op) : NULL;
@@ -54,7 +54,7 @@ static void find_gradient_sum(finding *z, const msc_value *v, int64_t id) {
   if (v && v->def) record_collectives_behind(z, v, id);
 }
 
-static void find_gradients(finding *z, const msc_op *update) {
+static void find_gradients(gradient_finder *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
   const msc_value *w = update->in[0].value;
   int64_t id = -1;
@@ -65,7 +65,7 @@ static void find_gradients(finding *z, const msc_op *update) {
 
 /* ---- parameters: from the argument, or its new value, forward ---- */
 
-static void record_gathers_of(finding *z, const msc_value *v, int64_t id, bool at_once) {
+static void record_gathers_of(gradient_finder *z, const msc_value *v, int64_t id, bool at_once) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     const msc_op *op = u->user;
     if (op->num_in != 1 || op->num_out != 1 || !(is_data_movement(op) || op->kind == OP_cast)) continue;
@@ -81,7 +81,7 @@ static void record_gathers_of(finding *z, const msc_value *v, int64_t id, bool a
   }
 }
 
-static void find_parameter_gathers(finding *z) {
+static void find_parameter_gathers(gradient_finder *z) {
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     msc_role role = msc_arg_role(z->f, i);
     if (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE)
@@ -99,10 +99,10 @@ static void find_parameter_gathers(finding *z) {
 
 comm_candidate *comm_candidates(msc_arena *arena, msc_func *f, size_t *out_num) {
   size_t n = msc_number(f->body).num_ops;
-  finding z = {.f = f,
-               .serves = msc_new_array(arena, bool, n),
-               .at_once = msc_new_array(arena, bool, n),
-               .id = msc_new_array(arena, int64_t, n)};
+  gradient_finder z = {.f = f,
+                       .serves = msc_new_array(arena, bool, n),
+                       .at_once = msc_new_array(arena, bool, n),
+                       .id = msc_new_array(arena, int64_t, n)};
   comm_candidate *c = msc_new_array(arena, comm_candidate, n);
   *out_num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)

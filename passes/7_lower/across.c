@@ -22,9 +22,9 @@ typedef struct {
   msc_arena *scratch;
   const bool *forward; /* by op id; NULL: the function has only forward ops, or only others */
   uint8_t *feeds;      /* by op id: kinds of reductions that read its result directly or through elementwise ops */
-  msc_op **copy;   /* by op id, or NULL */
-  sources *from;   /* by op id: the sources of its copy */
-} copying;
+  msc_op **copy;       /* by op id, or NULL */
+  sources *from;       /* by op id: the sources of its copy */
+} copier;
 
 static bool may_be_copied(const msc_op *op) { return msc_info(op)->flags & MSC_CHEAP && op->kind != OP_relu; }
 
@@ -37,7 +37,7 @@ static int reduction_direction(const msc_op *op) {
   return ACROSS;
 }
 
-static int reductions_fed_by(const copying *c, const msc_op *user) {
+static int reductions_fed_by(const copier *c, const msc_op *user) {
   return may_be_copied(user) ? c->feeds[user->id] : reduction_direction(user);
 }
 
@@ -49,7 +49,7 @@ static bool is_stored_anyway(const msc_op *op) {
   return u != NULL;
 }
 
-static void mark_feeding_ops(copying *c) {
+static void mark_feeding_ops(copier *c) {
   for (msc_op *op = c->f->body->last; op; op = op->prev) {
     if (!may_be_copied(op)) continue;
     for (const msc_use *u = op->out[0].uses; u; u = u->next) c->feeds[op->id] |= (uint8_t)reductions_fed_by(c, u->user);
@@ -69,7 +69,7 @@ static bool add_copy_source(sources *s, const msc_value *v) {
 /* Finds the sources of a copy of op.  Returns false if they are too many or have too many bytes.  Sources smaller than
  * the result, such as weights, are not counted: so ranks with larger and with smaller parts of the batch decide alike,
  * and round alike. */
-static bool find_sources(const copying *c, const msc_op *op, sources *out) {
+static bool find_sources(const copier *c, const msc_op *op, sources *out) {
   const msc_type *y = op->out[0].type;
   int bytes = 0;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -83,7 +83,7 @@ static bool find_sources(const copying *c, const msc_op *op, sources *out) {
   return bytes <= 2 * msc_dtype_bytes(y->dtype);
 }
 
-static void copy_for_across(copying *c, msc_op *op) {
+static void copy_for_across(copier *c, msc_op *op) {
   sources from = {0};
   if (c->feeds[op->id] != BOTH || (c->forward && c->forward[op->id]) || !find_sources(c, op, &from)) return;
   msc_value **in = msc_new_array(c->scratch, msc_value *, op->num_in);
@@ -104,7 +104,7 @@ static void copy_for_across(copying *c, msc_op *op) {
 
 /* Marks ops that read copies and feed reductions across only: what else they read may come from a kernel along rows,
  * which would store their results. */
-static void mark_between(const copying *c, size_t num_ops) {
+static void mark_between(const copier *c, size_t num_ops) {
   for (msc_op *op = c->f->body->first; op; op = op->next) {
     bool reads = false;
     if (op->id >= num_ops || !may_be_copied(op) || c->feeds[op->id] != ACROSS) continue;
@@ -115,7 +115,7 @@ static void mark_between(const copying *c, size_t num_ops) {
 }
 
 /* Erases the copies that have no users; returns the number of the others. */
-static int64_t erase_unused_copies(const copying *c, size_t num_ops) {
+static int64_t erase_unused_copies(const copier *c, size_t num_ops) {
   int64_t num = 0;
   for (size_t i = num_ops; i-- > 0;) {
     if (!c->copy[i]) continue;
@@ -135,12 +135,12 @@ static const bool *list_forward_ops(msc_arena *scratch, msc_func *f) {
 
 static int64_t copy_ops(msc_arena *scratch, msc_func *f) {
   size_t num = msc_number(f->body).num_ops;
-  copying c = {.f = f,
-               .scratch = scratch,
-               .forward = list_forward_ops(scratch, f),
-               .feeds = msc_new_array(scratch, uint8_t, num),
-               .copy = msc_new_array(scratch, msc_op *, num),
-               .from = msc_new_array(scratch, sources, num)};
+  copier c = {.f = f,
+              .scratch = scratch,
+              .forward = list_forward_ops(scratch, f),
+              .feeds = msc_new_array(scratch, uint8_t, num),
+              .copy = msc_new_array(scratch, msc_op *, num),
+              .from = msc_new_array(scratch, sources, num)};
   mark_feeding_ops(&c);
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;

@@ -23,9 +23,9 @@ typedef struct {
   msc_op *first, *update; /* the first user; the lazy update, NULL: none */
   size_t num_lookups;
   msc_op **lookup;
-} caching;
+} cache_builder;
 
-static bool refuse(const caching *z, const msc_op *op, const char *why) {
+static bool refuse(const cache_builder *z, const msc_op *op, const char *why) {
   return msc_error(z->pass->ctx, MSC_E_UNSUPPORTED, op ? op->loc : z->f->loc, "cache_rows of '%s': %s", z->name, why);
 }
 
@@ -33,7 +33,7 @@ static bool refuse(const caching *z, const msc_op *op, const char *why) {
 
 static bool is_lazy_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE && msc_info(op)->facts.indexed; }
 
-static bool note_user(caching *z, const msc_use *u) {
+static bool note_user(cache_builder *z, const msc_use *u) {
   msc_op *op = u->user;
   size_t at = (size_t)(u - op->in);
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
@@ -58,7 +58,7 @@ static bool note_user(caching *z, const msc_use *u) {
 /* ---- what computes row numbers, in front of the first user ---- */
 
 /* Moves the op that makes v, and what that needs, in front of the first user. False: it depends on a look-up. */
-static bool hoist_maker(const caching *z, msc_value *v) {
+static bool hoist_maker(const cache_builder *z, msc_value *v) {
   msc_op *op = v->def;
   if (!op || op->id < z->first->id) return true;
   if (op == z->first) return false;
@@ -75,7 +75,7 @@ static bool hoist_maker(const caching *z, msc_value *v) {
 /* ---- rewriting ---- */
 
 /* Makes an argument as large as the cache, and notes where its rows live. */
-static void shrink_argument(const caching *z, msc_value *v) {
+static void shrink_argument(const cache_builder *z, msc_value *v) {
   const msc_type *t = v->type;
   size_t i = v->index;
   int64_t dim[MSC_MAX_RANK];
@@ -92,7 +92,7 @@ static void shrink_argument(const caching *z, msc_value *v) {
 }
 
 /* Lets the update work on rows of the cache. */
-static bool rewrite_update(const caching *z, msc_value *slots) {
+static bool rewrite_update(const cache_builder *z, msc_value *slots) {
   msc_op *op = z->update;
   for (size_t i = 0; i < op->num_in; i++) {
     msc_value *v = op->in[i].value;
@@ -110,7 +110,7 @@ static bool rewrite_update(const caching *z, msc_value *slots) {
 
 /* Lets a look-up read rows of the cache.  A row of another rank has a number behind the last row: the look-up gives
  * zeros for it, or, if it must have rows of this rank only, an error. */
-static void rewrite_lookup(const caching *z, msc_op *op, msc_value *slots) {
+static void rewrite_lookup(const cache_builder *z, msc_op *op, msc_value *slots) {
   bool aligned = msc_op_bool(op, MSC_FACT(aligned));
   msc_op_unset(op, MSC_FACT(start));
   msc_op_unset(op, MSC_FACT(part));
@@ -120,7 +120,7 @@ static void rewrite_lookup(const caching *z, msc_op *op, msc_value *slots) {
 }
 
 /* The operands of admit: the rows that are updated, if there are any, and the numbers of each look-up once. */
-static size_t list_numbers(const caching *z, msc_value **in) {
+static size_t list_numbers(const cache_builder *z, msc_value **in) {
   size_t num = 0;
   if (z->update) in[num++] = msc_named_value(z->update, "indices");
   for (size_t i = 0; i < z->num_lookups; i++) {
@@ -132,7 +132,7 @@ static size_t list_numbers(const caching *z, msc_value **in) {
   return num;
 }
 
-static bool cache_table(caching *z) {
+static bool cache_table(cache_builder *z) {
   msc_value **in = msc_new_array(z->pass->scratch, msc_value *, z->num_lookups + 1);
   size_t num = list_numbers(z, in);
   msc_op *first = z->first;
@@ -167,7 +167,7 @@ static int64_t cache_rows_of(const msc_func *f, size_t i) {
 static bool cache_argument(msc_pass_ctx *pass, msc_func *f, size_t i, int64_t cached) {
   msc_value *v = f->body->args[i];
   const msc_attr_value *served = msc_arg_attr(f, i, MSC_FACT(msc_parameter_server));
-  caching z = {.pass = pass, .f = f, .table = v, .name = name_of_table(f, i), .cached = cached};
+  cache_builder z = {.pass = pass, .f = f, .table = v, .name = name_of_table(f, i), .cached = cached};
   if (msc_arg_role(f, i) != MSC_ROLE_PARAMETER || !v->type->rank || v->type->dim[0] < 1)
     return refuse(&z, NULL, "only a parameter with rows has a cache of them");
   if (served && served->b) return refuse(&z, NULL, "it lives on a parameter server, or in host memory with a cache");

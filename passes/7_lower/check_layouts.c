@@ -21,18 +21,18 @@ typedef struct {
   const msc_mesh *mesh;
   msc_arena *arena;
   const msc_type **whole; /* by value id; NULL: not known */
-} checking;
+} layout_checker;
 
-static const char *type_or_unknown(const checking *z, const msc_type *t) {
+static const char *type_or_unknown(const layout_checker *z, const msc_type *t) {
   return t ? msc_type_text(z->arena, z->mesh, t) : "nothing that is known";
 }
 
-static const msc_type *whole_of(const checking *z, const msc_value *v) { return z->whole[v->id]; }
+static const msc_type *whole_of(const layout_checker *z, const msc_value *v) { return z->whole[v->id]; }
 
 /* ---- recorded layouts ---- */
 
 /* The whole of v, from attributes with a layout and a shape; NULL: they are missing or wrong. */
-static const msc_type *whole_of_record(const checking *z, const msc_value *v, const msc_attr_value *layout,
+static const msc_type *whole_of_record(const layout_checker *z, const msc_value *v, const msc_attr_value *layout,
                                        const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];
   if (!shape || shape->kind != MSC_ATTR_LIST || (int)shape->list.num != v->type->rank) return NULL;
@@ -52,11 +52,11 @@ static bool is_largest_part(const msc_value *v, const msc_type *whole) {
 
 static bool is_halo(const msc_op *op) { return op && op->kind == OP_comm && msc_op_attr(op, "halo"); }
 
-static const msc_type *replicated_type(const checking *z, const msc_type *t) {
+static const msc_type *replicated_type(const layout_checker *z, const msc_type *t) {
   return msc_type_with_layout(z->ctx, t, msc_layout_replicated(z->ctx, t->rank));
 }
 
-static bool record_result_whole(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
+static bool record_result_whole(layout_checker *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
   if (!whole) return true;
   z->whole[v->id] = msc_type_of(z->ctx, v->type->dtype, whole->rank, whole->dim, whole->layout);
   if (is_largest_part(v, whole)) return true;
@@ -64,7 +64,7 @@ static bool record_result_whole(checking *z, const msc_op *op, const msc_value *
                       type_or_unknown(z, v->type), type_or_unknown(z, whole));
 }
 
-static bool note_arguments(checking *z) {
+static bool note_arguments(layout_checker *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
@@ -81,7 +81,7 @@ static bool note_arguments(checking *z) {
 /* ---- ops on whole tensors ---- */
 
 /* The whole of operand i; for windows that read a part with rows of its neighbours, the whole of the part. */
-static const msc_type *operand_whole(const checking *z, const msc_op *op, size_t i) {
+static const msc_type *operand_whole(const layout_checker *z, const msc_op *op, size_t i) {
   const msc_value *v = op->in[i].value;
   if (!v->def && v->block->parent) v = v->block->parent->in[v->index].value;
   while (msc_is_windowed(op) && is_halo(v->def)) v = v->def->in[0].value;
@@ -93,7 +93,7 @@ typedef struct {
   msc_value *in, *out;
 } lifted;
 
-static void lift_op(const checking *z, const msc_op *op, lifted *l) {
+static void lift_op(const layout_checker *z, const msc_op *op, lifted *l) {
   l->op = *op;
   l->op.in = msc_new_array(z->arena, msc_use, op->num_in);
   l->op.out = l->out = msc_new_array(z->arena, msc_value, op->num_out);
@@ -110,7 +110,7 @@ static void lift_op(const checking *z, const msc_op *op, lifted *l) {
   }
 }
 
-static void set_attr(const checking *z, msc_op *op, const char *name, msc_attr_value v) {
+static void set_attr(const layout_checker *z, msc_op *op, const char *name, msc_attr_value v) {
   op->attrs = msc_arena_copy(z->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
   for (size_t i = 0; i < op->num_attrs; i++)
     if (!strcmp(op->attrs[i].name, name)) op->attrs[i].value = v;
@@ -120,7 +120,7 @@ static bool is_cut_dim(const msc_type *t, int dim) { return t->layout->first[dim
 
 /* Sets padding to 0 along cut dimensions, where windows read rows of the neighbours instead, and groups to those of the
  * whole, since they are cut with the channels. */
-static void lift_windows(const checking *z, msc_op *op) {
+static void lift_windows(const layout_checker *z, msc_op *op) {
   const msc_type *x = msc_window_images(op)->type;
   const msc_value *weights = msc_window_weights(op);
   const msc_type *w = weights ? weights->type : NULL;
@@ -134,7 +134,7 @@ static void lift_windows(const checking *z, msc_op *op) {
 }
 
 /* Gives an op on an aligned table `manual_split`, from the parts in the table's layout. */
-static void lift_rows(const checking *z, msc_op *op) {
+static void lift_rows(const layout_checker *z, msc_op *op) {
   const msc_type *table = op->kind == OP_gather ? op->in[0].value->type : op->out[0].type;
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += table->rank;
@@ -148,7 +148,7 @@ static void lift_rows(const checking *z, msc_op *op) {
   msc_attrs_put(z->ctx, &op->attrs, &op->num_attrs, msc_fact_manual_split(z->ctx, (size_t)num, rows));
 }
 
-static bool knows_all_wholes(const checking *z, const msc_op *op) {
+static bool knows_all_wholes(const layout_checker *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (!operand_whole(z, op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)
@@ -158,11 +158,11 @@ static bool knows_all_wholes(const checking *z, const msc_op *op) {
 
 /* True for a cast of partial sums: a product whose sums are kept wide for a library.  Each rank rounds its own, as the
  * product would, and the result is partial too. */
-static bool rounds_sums(const checking *z, const msc_op *op) {
+static bool rounds_sums(const layout_checker *z, const msc_op *op) {
   return op->kind == OP_cast && whole_of(z, op->in[0].value)->layout == whole_of(z, &op->out[0])->layout;
 }
 
-static bool check_rule(const checking *z, const msc_op *op) {
+static bool check_rule(const layout_checker *z, const msc_op *op) {
   lifted l;
   if (!knows_all_wholes(z, op)) return true;
   if (rounds_sums(z, op)) return true;
@@ -173,7 +173,7 @@ static bool check_rule(const checking *z, const msc_op *op) {
 }
 
 /* Checks a gemm's bias and `add`: they need a result that is no partial sum, or the layout of the result. */
-static bool check_epilogue(const checking *z, const msc_op *op, const msc_type *y) {
+static bool check_epilogue(const layout_checker *z, const msc_op *op, const msc_type *y) {
   const msc_value *bias = msc_gemm_operand(op, MSC_GEMM_BIAS), *add = msc_gemm_operand(op, MSC_GEMM_ADD);
   const msc_type *b = bias ? whole_of(z, bias) : NULL, *a = add ? whole_of(z, add) : NULL;
   if (y->layout->num_partial && (bias || msc_op_bool(op, "relu") || msc_op_bool(op, "gelu")))
@@ -188,7 +188,7 @@ static bool check_epilogue(const checking *z, const msc_op *op, const msc_type *
 }
 
 /* Checks a gemm as a matmul or batch_matmul. */
-static bool check_gemm(const checking *z, const msc_op *op) {
+static bool check_gemm(const layout_checker *z, const msc_op *op) {
   lifted l;
   const msc_type *y = whole_of(z, &op->out[0]);
   if (!whole_of(z, op->in[0].value) || !whole_of(z, op->in[1].value) || !y) return true;
@@ -205,7 +205,7 @@ static bool has_layout_and_shape(const msc_type *t, const msc_layout *l, const i
 }
 
 /* Checks that a halo is of its operand's layout with equal parts: it moves rows of buffers, padding included. */
-static bool check_halo_layout(const checking *z, const msc_op *op, const msc_comm_part *p) {
+static bool check_halo_layout(const layout_checker *z, const msc_op *op, const msc_comm_part *p) {
   const msc_value *x = op->in[0].value;
   while (is_halo(x->def)) x = x->def->in[0].value;
   const msc_type *have = whole_of(z, x);
@@ -217,7 +217,7 @@ static bool check_halo_layout(const checking *z, const msc_op *op, const msc_com
                       msc_layout_print(z->arena, z->mesh, p->from), type_or_unknown(z, have));
 }
 
-static bool check_comm_value(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
+static bool check_comm_value(const layout_checker *z, const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_type *have = whole_of(z, op->in[i].value), *makes = whole_of(z, &op->out[i]);
   if (is_halo(op)) return check_halo_layout(z, op, p);
   const char *verb = msc_verb_name(msc_op_verb(op));
@@ -233,7 +233,7 @@ static bool check_comm_value(const checking *z, const msc_op *op, size_t i, cons
   return true;
 }
 
-static bool check_comm_layouts(checking *z, const msc_op *op) {
+static bool check_comm_layouts(layout_checker *z, const msc_op *op) {
   if (msc_op_attr(op, "axes")) return true;
   const msc_comm_part *p = msc_comm_parts(op, z->arena);
   for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_comm_value(z, op, i, &p[i]));
@@ -264,7 +264,7 @@ static int64_t indexed_dim(const msc_op *op) {
 
 /* Checks that an offset belongs to an operand or result of the op.  `behind`: it must be minus the size of the part, as
  * that of an iota may be. */
-static bool check_start(const checking *z, const msc_op *op, int64_t number, int64_t dim, bool behind) {
+static bool check_start(const layout_checker *z, const msc_op *op, int64_t number, int64_t dim, bool behind) {
   const msc_attr_value *start = number < 0 ? NULL : list_entry(msc_func_attr(z->f, MSC_FACT(starts)), (size_t)number);
   bool ok = number < 0;
   const msc_attr_value *of =
@@ -282,7 +282,7 @@ static bool check_start(const checking *z, const msc_op *op, int64_t number, int
                       msc_kind_name(op->kind), number);
 }
 
-static bool check_offsets(const checking *z, const msc_op *op) {
+static bool check_offsets(const layout_checker *z, const msc_op *op) {
   static const char *const names[] = {MSC_FACT(start), MSC_FACT(part)};
   int64_t starts[MSC_MAX_RANK];
   for (int i = 0; i < 2; i++) {
@@ -298,7 +298,7 @@ static bool check_offsets(const checking *z, const msc_op *op) {
 /* ---- wholes of operands ---- */
 
 /* Checks operands against the attribute `reads`: a type for every operand, or "". */
-static bool check_reads(const checking *z, const msc_op *op) {
+static bool check_reads(const layout_checker *z, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(reads));
   for (size_t i = 0; v && v->kind == MSC_ATTR_LIST && i < v->list.num && i < op->num_in; i++) {
     const msc_type *want = v->list.v[i].kind == MSC_ATTR_TYPE ? v->list.v[i].type : NULL,
@@ -311,14 +311,14 @@ static bool check_reads(const checking *z, const msc_op *op) {
 }
 
 /* True if the wholes of operands are known and that of no result, so that the op needs `reads`. */
-static bool needs_reads(const checking *z, const msc_op *op) {
+static bool needs_reads(const layout_checker *z, const msc_op *op) {
   bool known = false, said = msc_op_attr(op, MSC_FACT(reads)) != NULL;
   for (size_t i = 0; i < op->num_in; i++) known |= operand_whole(z, op, i) != NULL;
   for (size_t i = 0; i < op->num_out; i++) known &= whole_of(z, &op->out[i]) == NULL;
   return known && !said && op->num_out && op->kind != OP_fused && op->kind != OP_comm;
 }
 
-static void set_reads(checking *z, msc_op *op) {
+static void set_reads(layout_checker *z, msc_op *op) {
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, op->num_in);
   if (!needs_reads(z, op)) return;
   for (size_t i = 0; i < op->num_in; i++)
@@ -328,9 +328,9 @@ static void set_reads(checking *z, msc_op *op) {
 
 /* ---- op by op ---- */
 
-static bool check_ops(checking *z, const msc_block *b);
+static bool check_ops(layout_checker *z, const msc_block *b);
 
-static bool check_fused(checking *z, const msc_op *op) {
+static bool check_fused(layout_checker *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) z->whole[op->body->args[i]->id] = whole_of(z, op->in[i].value);
   MSC_TRY(check_ops(z, op->body));
   for (size_t i = 0; i < op->num_out; i++) {
@@ -344,7 +344,7 @@ static bool check_fused(checking *z, const msc_op *op) {
 }
 
 /* A hash of all that an op is checked against; not 0. */
-static uint64_t hash_of_checked(const checking *z, const msc_op *op) {
+static uint64_t hash_of_checked(const layout_checker *z, const msc_op *op) {
   const msc_attr_value *starts = msc_func_attr(z->f, MSC_FACT(starts));
   uint64_t h = msc_mix_attrs(msc_mix_pointer(op->kind, z->f->module), op->attrs, op->num_attrs);
   if (starts && starts->kind == MSC_ATTR_LIST) h = msc_mix_pointer(h, starts->list.v);
@@ -354,7 +354,7 @@ static uint64_t hash_of_checked(const checking *z, const msc_op *op) {
 }
 
 /* Checks an op unless it was found right before with the same hash: most passes leave most ops as they are. */
-static bool check_once(checking *z, msc_op *op) {
+static bool check_once(layout_checker *z, msc_op *op) {
   uint64_t number = hash_of_checked(z, op);
   if (op->fits == number) return true;
   bool ok = check_reads(z, op) && check_offsets(z, op) &&
@@ -365,7 +365,7 @@ static bool check_once(checking *z, msc_op *op) {
   return ok;
 }
 
-static bool check_op_layouts(checking *z, msc_op *op) {
+static bool check_op_layouts(layout_checker *z, msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(record_result_whole(z, op, &op->out[i], op->out[i].whole));
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
   if (msc_is_constant_op(op) && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
@@ -374,7 +374,7 @@ static bool check_op_layouts(checking *z, msc_op *op) {
   return op->body ? check_fused(z, op) : check_once(z, op);
 }
 
-static bool check_ops(checking *z, const msc_block *b) {
+static bool check_ops(layout_checker *z, const msc_block *b) {
   bool ok = true;
   for (msc_op *op = b->first; op; op = op->next) ok &= check_op_layouts(z, op);
   return ok;
@@ -382,7 +382,7 @@ static bool check_ops(checking *z, const msc_block *b) {
 
 /* ---- results ---- */
 
-static bool check_result_layouts(const checking *z) {
+static bool check_result_layouts(const layout_checker *z) {
   const msc_op *ret = z->f->body->last;
   const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties));
   bool ok = true;
@@ -405,14 +405,14 @@ static bool check_result_layouts(const checking *z) {
   return ok;
 }
 
-static checking start_checking(msc_func *f, msc_arena *arena) {
-  checking z = {f, f->module->ctx, &f->module->mesh, arena, NULL};
+static layout_checker start_checking(msc_func *f, msc_arena *arena) {
+  layout_checker z = {f, f->module->ctx, &f->module->mesh, arena, NULL};
   z.whole = msc_new_array(arena, const msc_type *, msc_number(f->body).num_values);
   return z;
 }
 
 static bool check_layouts_of_func(msc_func *f, msc_arena *arena) {
-  checking z = start_checking(f, arena);
+  layout_checker z = start_checking(f, arena);
   return note_arguments(&z) && (check_ops(&z, f->body) & check_result_layouts(&z));
 }
 
@@ -435,7 +435,7 @@ bool msc_check_layouts(msc_module *m) {
 void msc_record_reads(msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     msc_arena *arena = msc_arena_new(m->ctx);
-    checking z = start_checking(f, arena);
+    layout_checker z = start_checking(f, arena);
     bool known = is_layout_program(f) && note_arguments(&z);
     for (msc_op *op = known ? f->body->first : NULL; op; op = op->next) {
       for (size_t i = 0; i < op->num_out; i++) record_result_whole(&z, op, &op->out[i], op->out[i].whole);

@@ -9,9 +9,9 @@
 typedef struct {
   msc_arena *arena;
   const msc_choices *among;
-} choosing;
+} chooser;
 
-typedef const char *decline_fn(const choosing *c, const msc_op *op);
+typedef const char *decline_fn(const chooser *c, const msc_op *op);
 
 static int64_t inner_size(const msc_op *op) {
   const msc_type *a = op->in[0].value->type;
@@ -20,7 +20,7 @@ static int64_t inner_size(const msc_op *op) {
 
 /* Declines tiles of generated code (codegen/emit/product.c).  They compute f16 and bf16 in f32: the result of
  * widen.c. */
-static const char *decline_product(const choosing *c, const msc_op *op) {
+static const char *decline_product(const chooser *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   if (!msc_is_float(t->dtype))
@@ -31,7 +31,7 @@ static const char *decline_product(const choosing *c, const msc_op *op) {
 /* Declines oneDNN on CPUs, except for f32.  Its products of bf16 give results of bf16, so a rank's part of a sum
  * would be rounded before it is added to the others'.  Generated tiles give f32 and add in an order of their own, so
  * sums are the same for any number of ranks; the CPU's instructions have a part in it, which may add bf16 in pairs. */
-static const char *decline_library(const choosing *c, const msc_op *op) {
+static const char *decline_library(const chooser *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   if (t->dtype == MSC_F32) return NULL;
@@ -39,7 +39,7 @@ static const char *decline_library(const choosing *c, const msc_op *op) {
 }
 
 /* Declines cuBLASLt, which has no products of integers. */
-static const char *decline_cublas(const choosing *c, const msc_op *op) {
+static const char *decline_cublas(const chooser *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
   return msc_is_float(t->dtype)
@@ -49,7 +49,7 @@ static const char *decline_cublas(const choosing *c, const msc_op *op) {
 
 /* Declines products over unfolded windows.  The alternative, a direct loop nest, copies nothing, but keeps nothing in
  * registers either. */
-static const char *decline_unfold(const choosing *c, const msc_op *op) {
+static const char *decline_unfold(const chooser *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   for (size_t i = 0; i < op->num_in; i++)
     if (msc_type_elems(op->in[i].value->type) == 0 || msc_type_elems(t) == 0) return "nothing to multiply";
@@ -76,7 +76,7 @@ static const char *decline_undivided_windows(const msc_op *op, const msc_windows
 }
 
 /* Declines convolutions whose windows the runtime brings together part by part (runtime/kernels/windows.c). */
-static const char *decline_windows(const choosing *c, const msc_op *op) {
+static const char *decline_windows(const chooser *c, const msc_op *op) {
   enum { WIDTH = 32 };
   msc_windows v;
   const char *why = msc_op_int(op, "groups") > 1 ? NULL : decline_unfold(c, op);
@@ -90,7 +90,7 @@ static const char *decline_windows(const choosing *c, const msc_op *op) {
 }
 
 /* Declines attention by cuDNN, which every GPU since sm_80 has. */
-static const char *decline_attention(const choosing *c, const msc_op *op) {
+static const char *decline_attention(const chooser *c, const msc_op *op) {
   const msc_type *q = op->in[0].value->type, *v = op->in[2].value->type;
   if (!c->among->attention) return "library_attention is false";
   if (q->dtype != MSC_F16 && q->dtype != MSC_BF16)
@@ -102,7 +102,7 @@ static const char *decline_attention(const choosing *c, const msc_op *op) {
 }
 
 /* Declines attention by blocks of scores that are never stored (runtime/kernels/attention.c). */
-static const char *decline_blocks(const choosing *c, const msc_op *op) {
+static const char *decline_blocks(const chooser *c, const msc_op *op) {
   enum { WIDTH = 32 };
   msc_attention a = msc_attention_of_op(op, WIDTH);
   if (!c->among->attention) return "library_attention is false";
@@ -114,7 +114,7 @@ static const char *decline_blocks(const choosing *c, const msc_op *op) {
 }
 
 /* Declines convolutions by cuDNN, which knows one padding for both sides. */
-static const char *decline_convolution(const choosing *c, const msc_op *op) {
+static const char *decline_convolution(const chooser *c, const msc_op *op) {
   enum { MOST = 4096 }; /* check_graph.c */
   msc_conv v = msc_conv_of(op);
   msc_dtype dtype = op->out[0].type->dtype;
@@ -169,7 +169,7 @@ bool msc_has_kernel(const msc_target *target, msc_op_kind op, msc_choice by) {
 }
 
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *choices) {
-  choosing c = {.arena = arena, .among = choices};
+  chooser c = {.arena = arena, .among = choices};
   msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE
                              : msc_builtin_of(op, NULL)           ? MSC_BY_BUILTIN
                                                                   : MSC_BY_KERNEL,

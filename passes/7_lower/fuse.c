@@ -18,11 +18,11 @@ enum { MAX_WINDOW = 1024 }; /* most regions between two that are joined: keeps t
 
 typedef struct region {
   size_t num;
-  msc_op **op;    /* in program order */
-  uint64_t cost;  /* bytes moved and arithmetic of its kernel */
+  msc_op **op;   /* in program order */
+  uint64_t cost; /* bytes moved and arithmetic of its kernel */
   msc_nest_kind kind;
-  size_t place;   /* in fusing.order */
-  bool follows;   /* depends on the first of the two regions that are to be joined */
+  size_t place; /* in fusing.order */
+  bool follows; /* depends on the first of the two regions that are to be joined */
   bool emitted;
 } region;
 
@@ -32,10 +32,10 @@ typedef struct {
   msc_nester *nester;
   msc_depend deps;
   const bool *forward; /* by op id */
-  region **of;     /* by op id */
-  region **order;  /* NULL where a region was absorbed */
+  region **of;         /* by op id */
+  region **order;      /* NULL where a region was absorbed */
   size_t num_places;
-} fusing;
+} fuser;
 
 /* ---- constants ---- */
 
@@ -76,7 +76,7 @@ static void copy_splats(msc_func *f) {
 
 /* ---- joining ---- */
 
-static region *merge_regions(fusing *z, const region *a, const region *b) {
+static region *merge_regions(fuser *z, const region *a, const region *b) {
   region *m = msc_new(z->pass->scratch, region);
   m->num = a->num + b->num;
   m->op = msc_new_array(z->pass->scratch, msc_op *, m->num);
@@ -88,11 +88,11 @@ static region *merge_regions(fusing *z, const region *a, const region *b) {
 }
 
 /* Bytes moved, and arithmetic as the bytes that the target moves meanwhile. */
-static uint64_t count_work(const fusing *z, const msc_nest_info *info) {
+static uint64_t count_work(const fuser *z, const msc_nest_info *info) {
   return info->bytes + info->flops / (uint64_t)msc_target_of(z->f->module)->flops_of_byte;
 }
 
-static bool depends_on(const fusing *z, const region *r, const region *first) {
+static bool depends_on(const fuser *z, const region *r, const region *first) {
   for (size_t i = 0; i < r->num; i++)
     for (const uint32_t *p = msc_depend_begin(&z->deps, r->op[i]->id); p < msc_depend_end(&z->deps, r->op[i]->id);
          p++) {
@@ -103,7 +103,7 @@ static bool depends_on(const fusing *z, const region *r, const region *first) {
 }
 
 /* Marks the regions between the two that depend on the first.  False: the second depends on one of them. */
-static bool mark_between(fusing *z, const region *first, region *second) {
+static bool mark_between(fuser *z, const region *first, region *second) {
   bool through = false;
   for (size_t i = first->place + 1; i < second->place; i++)
     if (z->order[i]) z->order[i]->follows = depends_on(z, z->order[i], first);
@@ -116,7 +116,7 @@ static bool mark_between(fusing *z, const region *first, region *second) {
 
 /* Puts at the places from first to second: regions that do not follow, the merged region m, regions that do.  Clears
  * the marks. */
-static void reorder(fusing *z, const region *first, const region *second, region *m) {
+static void reorder(fuser *z, const region *first, const region *second, region *m) {
   size_t from = first->place, to = second->place, at = from;
   region **kept = msc_new_array(z->pass->scratch, region *, to - from + 1);
   size_t num_followers = 0;
@@ -135,7 +135,7 @@ static void reorder(fusing *z, const region *first, const region *second, region
   while (at <= to) z->order[at++] = NULL;
 }
 
-static void clear_marks(fusing *z, const region *first, const region *second) {
+static void clear_marks(fuser *z, const region *first, const region *second) {
   for (size_t i = first->place + 1; i < second->place; i++)
     if (z->order[i]) z->order[i]->follows = false;
 }
@@ -179,7 +179,7 @@ static bool turns_columns(const region *a, const region *b, msc_nest_kind merged
   return merged == MSC_NEST_ROW && (a->kind == MSC_NEST_COLUMN || b->kind == MSC_NEST_COLUMN);
 }
 
-static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m) {
+static bool pays_to_merge(fuser *z, const region *a, const region *b, region *m) {
   msc_nest_info info;
   const char *why;
   if (sums_sums_of_lookups(a, b)) return false;
@@ -197,7 +197,7 @@ static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m
 /* When the first op of a region runs. */
 typedef enum { FORWARD, AGAIN, BACKWARD } turn;
 
-static turn first_turn(const fusing *z, const region *r) {
+static turn first_turn(const fuser *z, const region *r) {
   turn first = BACKWARD;
   for (size_t i = 0; i < r->num; i++) {
     turn t = z->forward[r->op[i]->id] ? FORWARD : msc_op_attr(r->op[i], MSC_FACT(recompute)) ? AGAIN : BACKWARD;
@@ -206,18 +206,18 @@ static turn first_turn(const fusing *z, const region *r) {
   return first;
 }
 
-static bool is_in(const fusing *z, const msc_op *op, const region *a, const region *b) {
+static bool is_in(const fuser *z, const msc_op *op, const region *a, const region *b) {
   return op && op->block == z->f->body && (z->of[op->id] == a || z->of[op->id] == b);
 }
 
-static bool is_used_outside(const fusing *z, const msc_value *v, const region *a, const region *b) {
+static bool is_used_outside(const fuser *z, const msc_value *v, const region *a, const region *b) {
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!is_in(z, u->user, a, b)) return true;
   return false;
 }
 
 /* Bytes of those results of r that ops outside a and b use. */
-static uint64_t bytes_left(const fusing *z, const region *r, const region *a, const region *b) {
+static uint64_t bytes_left(const fuser *z, const region *r, const region *a, const region *b) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num; i++)
     for (size_t k = 0; k < r->op[i]->num_out; k++)
@@ -226,7 +226,7 @@ static uint64_t bytes_left(const fusing *z, const region *r, const region *a, co
 }
 
 /* Bytes of those operands of r, computed outside r and other, that only r and other use; each is counted once. */
-static uint64_t bytes_ended(const fusing *z, const region *r, const region *other) {
+static uint64_t bytes_ended(const fuser *z, const region *r, const region *other) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num; i++)
     for (size_t k = 0; k < r->op[i]->num_in; k++) {
@@ -240,7 +240,7 @@ static uint64_t bytes_ended(const fusing *z, const region *r, const region *othe
   return bytes;
 }
 
-static bool keeps_more_for_backward(const fusing *z, const region *a, const region *b) {
+static bool keeps_more_for_backward(const fuser *z, const region *a, const region *b) {
   turn ta = first_turn(z, a), tb = first_turn(z, b);
   if (ta == tb) return false;
   const region *early = ta < tb ? a : b, *late = ta < tb ? b : a;
@@ -249,7 +249,7 @@ static bool keeps_more_for_backward(const fusing *z, const region *a, const regi
 }
 
 /* Replaces the two regions by m.  False: the second depends on a region between them, and nothing was changed. */
-static bool replace_by_merged(fusing *z, region *a, region *b, region *m) {
+static bool replace_by_merged(fuser *z, region *a, region *b, region *m) {
   region *first = a->place < b->place ? a : b, *second = first == a ? b : a;
   if (!mark_between(z, first, second)) {
     clear_marks(z, first, second);
@@ -265,7 +265,7 @@ static bool may_be_joined(const region *a, const region *b) {
   return a != b && is_fusible(a) && is_fusible(b) && apart <= MAX_WINDOW;
 }
 
-static void join_if_cheaper(fusing *z, region *a, region *b) {
+static void join_if_cheaper(fuser *z, region *a, region *b) {
   if (!may_be_joined(a, b)) return;
   region *m = merge_regions(z, a, b);
   if (!keeps_more_for_backward(z, a, b) && pays_to_merge(z, a, b, m)) replace_by_merged(z, a, b, m);
@@ -312,7 +312,7 @@ static bool regions_are_alike(const region *group, const region *r) {
          ops_are_alike(group->op[group->num - 1], r->op[r->num - 1]);
 }
 
-static region *join_group(fusing *z, region *group, region *r) {
+static region *join_group(fuser *z, region *group, region *r) {
   msc_nest_info info;
   const char *why;
   if (group->num + r->num > MSC_NEST_OPS || !regions_are_alike(group, r) || !may_be_joined(group, r)) return NULL;
@@ -322,7 +322,7 @@ static region *join_group(fusing *z, region *group, region *r) {
 }
 
 /* Joins small casts, sums and updates, which do not depend on each other, into kernels of several. */
-static void join_small(fusing *z) {
+static void join_small(fuser *z) {
   enum { GROUPS = 16 };
   region *group[GROUPS] = {0};
   size_t next = 0;
@@ -335,7 +335,7 @@ static void join_small(fusing *z) {
   }
 }
 
-static void start_region(fusing *z, msc_op *op) {
+static void start_region(fuser *z, msc_op *op) {
   region *r = msc_new(z->pass->scratch, region);
   msc_nest_info info;
   const char *why;
@@ -349,7 +349,7 @@ static void start_region(fusing *z, msc_op *op) {
   z->of[op->id] = r;
 }
 
-static void join_operand_regions(fusing *z, msc_op *op) {
+static void join_operand_regions(fuser *z, msc_op *op) {
   for (int i = op->num_in; i-- > 0;) {
     const msc_op *def = op->in[i].value->def;
     if (def) join_if_cheaper(z, z->of[def->id], z->of[op->id]);
@@ -357,7 +357,7 @@ static void join_operand_regions(fusing *z, msc_op *op) {
 }
 
 /* Joins op with kernels before it that read the same large value, which then is read once. */
-static void join_reader_regions(fusing *z, msc_op *op) {
+static void join_reader_regions(fuser *z, msc_op *op) {
   enum { LARGE = 1 << 20, MOST_READERS = 8 };
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -381,11 +381,11 @@ static size_t index_of(const value_list *l, const msc_value *v) {
   return i;
 }
 
-static bool is_inside_region(const fusing *z, const region *r, const msc_op *op) {
+static bool is_inside_region(const fuser *z, const region *r, const msc_op *op) {
   return op && op->block == z->f->body && z->of[op->id] == r;
 }
 
-static void collect_region_values(const fusing *z, const region *r, value_list *in, value_list *out) {
+static void collect_region_values(const fuser *z, const region *r, value_list *in, value_list *out) {
   for (size_t i = 0; i < r->num; i++) {
     for (int k = 0; k < r->op[i]->num_in; k++) {
       msc_value *v = r->op[i]->in[k].value;
@@ -400,14 +400,14 @@ static void collect_region_values(const fusing *z, const region *r, value_list *
   }
 }
 
-static value_list new_value_list(fusing *z, const region *r, bool in) {
+static value_list new_value_list(fuser *z, const region *r, bool in) {
   size_t room = 0;
   for (size_t i = 0; i < r->num; i++) room += in ? r->op[i]->num_in : r->op[i]->num_out;
   return (value_list){0, msc_new_array(z->pass->scratch, msc_value *, room)};
 }
 
 /* Moves the region's ops into the body of a new op at the end of the function. */
-static void build_fused_op(fusing *z, const region *r) {
+static void build_fused_op(fuser *z, const region *r) {
   value_list in = new_value_list(z, r, true), out = new_value_list(z, r, false);
   collect_region_values(z, r, &in, &out);
   const msc_op *named = r->op[r->num - 1];
@@ -447,7 +447,7 @@ static bool is_all_views(const region *r) {
 
 /* Appends region r to the function, after its predecessors that are not there yet.  Returns the number of kernels.  A
  * stack, not recursion: chains are long. */
-static int64_t emit_with_predecessors(fusing *z, region *r, region **stack) {
+static int64_t emit_with_predecessors(fuser *z, region *r, region **stack) {
   size_t depth = 0;
   int64_t kernels = 0;
   stack[depth++] = r;
@@ -471,7 +471,7 @@ static int64_t emit_with_predecessors(fusing *z, region *r, region **stack) {
 
 /* Appends all regions to the empty function, each where its last op stood, or in front of an earlier successor.  So an
  * op of the backward that was joined with an update at the end delays nothing, and no op runs earlier than it did. */
-static int64_t emit_regions(fusing *z) {
+static int64_t emit_regions(fuser *z) {
   size_t n = z->deps.num_ops;
   region **stack = msc_new_array(z->pass->scratch, region *, z->deps.first[n] + 1);
   int64_t kernels = 0;
@@ -484,8 +484,7 @@ static int64_t emit_regions(fusing *z) {
 }
 
 static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
-  fusing z = {
-      .pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module))};
+  fuser z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module))};
   copy_splats(f);
   z.forward = msc_forward_ops(pass->scratch, f);
   z.deps = msc_depend_of(pass->scratch, f);

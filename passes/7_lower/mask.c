@@ -28,7 +28,7 @@ typedef struct {
   masked **by_value; /* by id */
   size_t num_values;
   int64_t num;
-} masking;
+} masker;
 
 static bool is_uneven(const msc_type *t, int dim) {
   return t->layout && t->layout->first[dim + 1] > t->layout->first[dim] && !msc_dim_is_even(t->layout, t, dim);
@@ -45,11 +45,11 @@ static void store_identity(msc_reduction r, msc_dtype d, unsigned char *out) {
 
 /* ---- building ---- */
 
-static const msc_type *type_with_layout(const masking *m, const msc_type *t, const msc_layout *l) {
+static const msc_type *type_with_layout(const masker *m, const msc_type *t, const msc_layout *l) {
   return msc_type_with_layout(m->pass->ctx, t, l);
 }
 
-static msc_value *build_constant(masking *m, msc_builder *b, msc_dtype dtype, const unsigned char *bytes) {
+static msc_value *build_constant(masker *m, msc_builder *b, msc_dtype dtype, const unsigned char *bytes) {
   msc_context *ctx = m->pass->ctx;
   size_t num = (size_t)msc_dtype_bytes(dtype);
   msc_attr_value v = {
@@ -62,7 +62,7 @@ static msc_value *build_constant(masking *m, msc_builder *b, msc_dtype dtype, co
 }
 
 /* Builds [1,..,n,..,1], cut like dimension `dim` of t: true for elements of the rank's own part. */
-static msc_value *build_own_elements(masking *m, msc_builder *b, const msc_type *t, int dim) {
+static msc_value *build_own_elements(masker *m, msc_builder *b, const msc_type *t, int dim) {
   static const unsigned char zero[8];
   msc_context *ctx = m->pass->ctx;
   msc_dtype index = t->dim[dim] < INT32_MAX ? MSC_I32 : MSC_I64;
@@ -88,12 +88,12 @@ static msc_value *build_own_elements(masking *m, msc_builder *b, const msc_type 
   return &own->out[0];
 }
 
-static msc_builder build_before(masking *m, msc_op *op) {
+static msc_builder build_before(masker *m, msc_op *op) {
   return (msc_builder){.func = m->f, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
 }
 
 /* Makes x a value with the partial digits of l, so that it can replace a term of an unfinished sum. */
-static msc_value *make_partial(masking *m, msc_builder *b, msc_value *x, const msc_layout *l) {
+static msc_value *make_partial(masker *m, msc_builder *b, msc_value *x, const msc_layout *l) {
   msc_layout partial = *l;
   if (!l->num_partial) return x;
   memmove(partial.sub, l->sub + l->first[l->rank], l->num_partial * sizeof *l->sub);
@@ -105,7 +105,7 @@ static msc_value *make_partial(masking *m, msc_builder *b, msc_value *x, const m
   return &shard->out[0];
 }
 
-static msc_value *build_selects(masking *m, msc_builder *b, msc_value *x, uint32_t dims, const unsigned char *fill) {
+static msc_value *build_selects(masker *m, msc_builder *b, msc_value *x, uint32_t dims, const unsigned char *fill) {
   const msc_type *t = x->type;
   msc_value *other = make_partial(m, b, build_constant(m, b, t->dtype, fill), t->layout);
   for (int d = 0; d < t->rank; d++) {
@@ -120,7 +120,7 @@ static msc_value *build_selects(masking *m, msc_builder *b, msc_value *x, uint32
 }
 
 /* Replaces operand i of op by the same value with `fill` in the padding of dimensions `dims`. */
-static void mask_operand(masking *m, msc_op *op, size_t i, uint32_t dims, const unsigned char *fill) {
+static void mask_operand(masker *m, msc_op *op, size_t i, uint32_t dims, const unsigned char *fill) {
   msc_value *x = op->in[i].value;
   masked **list = x->id < m->num_values ? &m->by_value[x->id] : NULL;
   size_t bytes = (size_t)msc_dtype_bytes(x->type->dtype);
@@ -176,7 +176,7 @@ static uint32_t without_rows(const msc_op *op, size_t i, uint32_t dims) {
   return one_axis ? dims & ~(1u << axis) : dims;
 }
 
-static void mask_reduced(masking *m, msc_op *op, const msc_rule *rule) {
+static void mask_reduced(masker *m, msc_op *op, const msc_rule *rule) {
   for (size_t i = 0; i < op->num_in; i++) {
     msc_reduction how = MSC_SUM;
     unsigned char fill[8];
@@ -187,7 +187,7 @@ static void mask_reduced(masking *m, msc_op *op, const msc_rule *rule) {
 }
 
 /* Masks operands whose elements the op checks while it runs. */
-static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
+static void mask_checked(masker *m, msc_op *op, const msc_rule *rule) {
   const msc_op_info *info = msc_info(op);
   for (size_t i = 0; i < op->num_in && i < (size_t)info->num_operands; i++) {
     const char *name = info->operand[i].name;
@@ -204,12 +204,11 @@ static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
 /* ---- losses ---- */
 
 static bool is_summed_loss(const msc_op *op) {
-  return msc_form_of(op) == MSC_FORM_LOSS && op->out[0].type->rank == 0 &&
-         msc_op_loss_reduction(op) != MSC_LOSS_NONE;
+  return msc_form_of(op) == MSC_FORM_LOSS && op->out[0].type->rank == 0 && msc_op_loss_reduction(op) != MSC_LOSS_NONE;
 }
 
 /* The layout of a loss for each row: that of the first operand's leading dimensions. */
-static const msc_layout *rows_layout(const masking *m, const msc_type *x, int rank) {
+static const msc_layout *rows_layout(const masker *m, const msc_type *x, int rank) {
   msc_layout l = *x->layout;
   l.rank = (uint8_t)rank;
   l.num_partial = 0;
@@ -218,7 +217,7 @@ static const msc_layout *rows_layout(const masking *m, const msc_type *x, int ra
 }
 
 /* Replaces a loss by the losses of its rows and a reduce_sum or reduce_mean of them. */
-static void split_loss(masking *m, msc_op *op) {
+static void split_loss(masker *m, msc_op *op) {
   msc_context *ctx = m->pass->ctx;
   msc_builder b = build_before(m, op);
   bool mean = msc_takes_mean(op);
@@ -254,7 +253,7 @@ static bool has_uneven_operand(const msc_op *op) {
   return false;
 }
 
-static bool mask_op(masking *m, msc_op *op) {
+static bool mask_op(masker *m, msc_op *op) {
   msc_rule rule;
   if (msc_info(op)->flags & (MSC_MOVES | MSC_TERMINATOR) || !has_uneven_operand(op)) return true;
   MSC_TRY(msc_rule_of(op, m->pass->scratch, &rule));
@@ -264,7 +263,7 @@ static bool mask_op(masking *m, msc_op *op) {
 }
 
 static bool mask_func(msc_pass_ctx *pass, msc_func *f) {
-  masking m = {.pass = pass, .f = f, .num_values = 0};
+  masker m = {.pass = pass, .f = f, .num_values = 0};
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (is_summed_loss(op) && has_uneven_operand(op)) split_loss(&m, op);

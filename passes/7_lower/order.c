@@ -13,9 +13,9 @@
 typedef struct {
   msc_depend deps;
   bool *feeds_update, *is_draw, *is_scalar; /* by op id */
-  uint32_t *pending;                   /* by op id: number of predecessors that have not run yet */
-  uint32_t *first, *successor;         /* successors of op i: successor[first[i]] .. successor[first[i+1]-1] */
-} ordering;
+  uint32_t *pending;                        /* by op id: number of predecessors that have not run yet */
+  uint32_t *first, *successor;              /* successors of op i: successor[first[i]] .. successor[first[i+1]-1] */
+} op_orderer;
 
 static bool costs_flops(const msc_op *op) { return msc_info(op)->cost == MSC_COST_FLOPS; }
 
@@ -27,7 +27,7 @@ static bool is_new_argument_value(const msc_use *u, const msc_attr_value *ties) 
 
 /* Goes through the ops from last to first.  An op feeds updates if every user does, or is the return of an
  * argument's new value.  A product as user ends the chain: otherwise the whole backward would feed updates. */
-static void find_update_feeders(ordering *z, const msc_attr_value *ties) {
+static void find_update_feeders(op_orderer *z, const msc_attr_value *ties) {
   for (size_t i = z->deps.num_ops; i-- > 0;) {
     const msc_op *op = z->deps.op[i];
     bool feeds = op->num_out > 0 && !msc_op_attr(op, MSC_FACT(recompute));
@@ -48,7 +48,7 @@ static bool contains_random_op(const msc_op *op) {
 }
 
 /* Finds ops that draw random numbers and read single numbers only. */
-static void find_random_draws(ordering *z) {
+static void find_random_draws(op_orderer *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
     bool draws = !z->feeds_update[i] && contains_random_op(op);
@@ -59,7 +59,7 @@ static void find_random_draws(ordering *z) {
 
 static bool is_single_number(const msc_value *v) { return msc_type_elems(v->type) == 1; }
 
-static void find_scalar_ops(ordering *z) {
+static void find_scalar_ops(op_orderer *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
     bool counts = op->num_out && msc_info(op)->flags & MSC_PURE && !msc_op_attr(op, MSC_FACT(recompute));
@@ -69,9 +69,9 @@ static void find_scalar_ops(ordering *z) {
   }
 }
 
-static bool runs_early(const ordering *z, size_t i) { return z->feeds_update[i] || z->is_scalar[i]; }
+static bool runs_early(const op_orderer *z, size_t i) { return z->feeds_update[i] || z->is_scalar[i]; }
 
-static void find_successors(ordering *z, msc_arena *arena) {
+static void find_successors(op_orderer *z, msc_arena *arena) {
   size_t n = z->deps.num_ops;
   uint32_t *at = msc_new_array(arena, uint32_t, n + 1);
   for (size_t i = 0; i < z->deps.first[n]; i++) z->first[z->deps.before[i] + 1]++;
@@ -86,7 +86,7 @@ static void find_successors(ordering *z, msc_arena *arena) {
 
 /* Appends op i, and then the successors that run early and now have no predecessor left.  A stack, not recursion:
  * chains are long. */
-static void append_when_ready(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
+static void append_when_ready(op_orderer *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
   size_t depth = 0;
   stack[depth++] = i;
   while (depth) {
@@ -101,14 +101,14 @@ static void append_when_ready(ordering *z, msc_block *b, uint32_t i, bool *done,
 }
 
 /* Appends the random numbers that op i needs. */
-static void append_draws(ordering *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
+static void append_draws(op_orderer *z, msc_block *b, uint32_t i, bool *done, uint32_t *stack) {
   for (const uint32_t *p = msc_depend_begin(&z->deps, i); p < msc_depend_end(&z->deps, i); p++)
     if (z->is_draw[*p] && !done[*p]) append_when_ready(z, b, *p, done, stack);
 }
 
 static void order_func(msc_pass_ctx *pass, msc_func *f) {
   msc_arena *a = pass->scratch;
-  ordering z = {.deps = msc_depend_of(a, f)};
+  op_orderer z = {.deps = msc_depend_of(a, f)};
   size_t n = z.deps.num_ops;
   z.feeds_update = msc_new_array(a, bool, n), z.is_draw = msc_new_array(a, bool, n),
   z.is_scalar = msc_new_array(a, bool, n);

@@ -28,12 +28,12 @@ typedef struct {
 
 typedef struct {
   msc_pass_ctx *pass;
-  msc_func *f;       /* a section that runs for every micro-batch */
+  msc_func *f; /* a section that runs for every micro-batch */
   preparation *to;
-  bool *constant;    /* by value id: a parameter, or made of parameters alone */
-  bool *moves;       /* by value id: likewise, by a cast among others */
-  msc_value **made;  /* by value id: what P makes of it */
-} preparing;
+  bool *constant;   /* by value id: a parameter, or made of parameters alone */
+  bool *moves;      /* by value id: likewise, by a cast among others */
+  msc_value **made; /* by value id: what P makes of it */
+} preparer;
 
 static bool runs_often(const msc_func *f) {
   return !strcmp(msc_fact_read(f, program, ""), "train") && msc_func_attr(f, MSC_FACT(chunk)) &&
@@ -70,7 +70,7 @@ static bool narrows(const msc_op *op) {
   return op->kind == OP_cast && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
 }
 
-static void mark_values(preparing *p) {
+static void mark_values(preparer *p) {
   for (size_t i = 0; i < p->f->body->num_args; i++)
     p->constant[p->f->body->args[i]->id] = is_kept_parameter(p->pass, p->f, i);
   for (const msc_op *op = p->f->body->first; op; op = op->next) {
@@ -86,15 +86,15 @@ static void mark_values(preparing *p) {
 }
 
 /* True if P has to make v: it can, and an op that stays reads it. */
-static bool is_handed_over(const preparing *p, const msc_value *v) {
+static bool is_handed_over(const preparer *p, const msc_value *v) {
   if (!p->moves[v->id]) return false;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!u->user->num_out || !p->moves[u->user->out[0].id]) return true;
   return false;
 }
 
-static preparing start_preparing(msc_pass_ctx *pass, msc_func *f, preparation *to) {
-  preparing p = {.pass = pass, .f = f, .to = to};
+static preparer start_preparing(msc_pass_ctx *pass, msc_func *f, preparation *to) {
+  preparer p = {.pass = pass, .f = f, .to = to};
   size_t num = msc_number(f->body).num_values;
   p.constant = msc_new_array(pass->scratch, bool, num);
   p.moves = msc_new_array(pass->scratch, bool, num);
@@ -119,7 +119,7 @@ static msc_func *new_section(msc_pass_ctx *pass, const msc_func *like) {
   return f;
 }
 
-static msc_value *parameter_in_section(preparing *p, size_t i) {
+static msc_value *parameter_in_section(preparer *p, size_t i) {
   msc_func *f = p->to->f;
   for (size_t k = 0; k < f->body->num_args; k++)
     if (!strcmp(name_of_argument(f, k), name_of_argument(p->f, i))) return f->body->args[k];
@@ -131,8 +131,8 @@ static msc_value *parameter_in_section(preparing *p, size_t i) {
 }
 
 static bool makes_the_same(const msc_op *a, const msc_op *b, msc_value *const *in) {
-  bool same = a->kind == b->kind && a->num_in == b->num_in && a->out[0].type == b->out[0].type &&
-              a->num_attrs == b->num_attrs;
+  bool same =
+      a->kind == b->kind && a->num_in == b->num_in && a->out[0].type == b->out[0].type && a->num_attrs == b->num_attrs;
   for (size_t i = 0; same && i < a->num_in; i++) same = a->in[i].value == in[i];
   for (size_t i = 0; same && i < a->num_attrs; i++)
     same = a->attrs[i].name == b->attrs[i].name && msc_attr_equal(&a->attrs[i].value, &b->attrs[i].value);
@@ -140,7 +140,7 @@ static bool makes_the_same(const msc_op *a, const msc_op *b, msc_value *const *i
 }
 
 /* Builds v in section P; equal ops are built once. */
-static msc_value *make_in_section(preparing *p, msc_value *v) {
+static msc_value *make_in_section(preparer *p, msc_value *v) {
   if (p->made[v->id]) return p->made[v->id];
   if (!v->def) return p->made[v->id] = parameter_in_section(p, v->index);
   msc_value **in = msc_new_array(p->pass->scratch, msc_value *, v->def->num_in);
@@ -152,7 +152,7 @@ static msc_value *make_in_section(preparing *p, msc_value *v) {
 }
 
 /* The name of the argument by which other sections read a value of section P; made on first use. */
-static const char *name_prepared(preparing *p, msc_value *made) {
+static const char *name_prepared(preparer *p, msc_value *made) {
   preparation *to = p->to;
   for (size_t i = 0; i < to->num; i++)
     if (to->all[i].value == made) return to->all[i].name;
@@ -173,7 +173,7 @@ static msc_value *add_prepared_argument(msc_pass_ctx *pass, msc_func *f, const m
   return v;
 }
 
-static void section_for_preparation(preparing *p) {
+static void section_for_preparation(preparer *p) {
   size_t num = 0;
   msc_value **old = NULL, **made = NULL;
   for (msc_op *op = p->f->body->first; op; op = op->next) {
@@ -217,7 +217,7 @@ static void end_section(msc_pass_ctx *pass, preparation *to) {
 /* ---- memory ---- */
 
 static uint64_t bytes_of_section(msc_pass_ctx *pass, msc_func *f) {
-  preparing p = start_preparing(pass, f, NULL);
+  preparer p = start_preparing(pass, f, NULL);
   uint64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (op->num_out == 1 && is_handed_over(&p, &op->out[0]))
@@ -252,7 +252,7 @@ bool pass_prepare(msc_pass_ctx *pass, msc_module *m) {
     if (!fits_stage(pass, m, i)) continue;
     for (msc_func *f = m->first; f; f = f->next) {
       if (f == to.f || !is_of_stage(f, i)) continue;
-      preparing p = start_preparing(pass, f, &to);
+      preparer p = start_preparing(pass, f, &to);
       section_for_preparation(&p);
     }
     if (to.f) end_section(pass, &to);

@@ -26,10 +26,10 @@ typedef struct {
   msc_conv c;
   int64_t taps, windows; /* elements of a window in all channels; windows of an image */
   msc_op *made;          /* a convolution instead, which is still to be lowered */
-} unfolding;
+} unfolder;
 
 /* Builds a transpose [a,b,c] -> [b,a,c]. */
-static msc_value *build_swap(unfolding *u, msc_value *x) { return transpose(&u->b, x, (int64_t[]){1, 0, 2}); }
+static msc_value *build_swap(unfolder *u, msc_value *x) { return transpose(&u->b, x, (int64_t[]){1, 0, 2}); }
 
 static bool has_single_element_windows(const msc_conv *c) {
   for (int i = 0; i < 2; i++)
@@ -38,7 +38,7 @@ static bool has_single_element_windows(const msc_conv *c) {
 }
 
 /* Builds an unfold or fold over the same windows as the op. */
-static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bool images_last) {
+static msc_value *build_windows(unfolder *u, msc_op_kind kind, msc_value *x, bool images_last) {
   static const char *const names[] = {"stride", "dilation", "padding", "size"};
   msc_context *ctx = formula_ctx(&u->b);
   int64_t kernel[2] = {u->c.dim[0].kernel, u->c.dim[1].kernel};
@@ -54,15 +54,15 @@ static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bo
 }
 
 /* Builds y as [n, o, windows]. */
-static msc_value *flatten_y(unfolding *u, msc_value *y) {
+static msc_value *flatten_y(unfolder *u, msc_value *y) {
   return reshape(&u->b, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
 }
-static msc_value *flatten_weights(unfolding *u) {
+static msc_value *flatten_weights(unfolder *u) {
   return reshape(&u->b, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
 }
 
 /* Builds the op over images that are rows of matrices. */
-static msc_value *build_rows_product(unfolding *u) {
+static msc_value *build_rows_product(unfolder *u) {
   msc_value *in[2] = {u->op->in[0].value, u->op->in[1].value};
   bool of_x = u->c.of_x_result, gradient = u->op->kind == OP_conv2d_weight_grad;
   const int64_t x[2] = {u->c.n, u->taps}, y[2] = {u->c.n, u->c.o};
@@ -73,7 +73,7 @@ static msc_value *build_rows_product(unfolding *u) {
   return reshape(&u->b, made, 4, u->op->out[0].type->dim);
 }
 
-static msc_value *build_conv2d(unfolding *u) {
+static msc_value *build_conv2d(unfolder *u) {
   msc_value *x = u->op->in[0].value,
             *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
   msc_value *y = matrix_product(&u->b, flatten_weights(u), false,
@@ -93,7 +93,7 @@ static bool find_windows_over_y(const msc_conv *c, int64_t padding[4]) {
 }
 
 /* Builds x as a convolution of y, with the last elements of its windows first. */
-static msc_value *build_seen_from_x(unfolding *u, const int64_t padding[4]) {
+static msc_value *build_seen_from_x(unfolder *u, const int64_t padding[4]) {
   msc_context *ctx = formula_ctx(&u->b);
   const msc_window *w = u->c.dim;
   int64_t o = u->c.o, c = u->c.c, k[2] = {w[0].kernel, w[1].kernel};
@@ -108,7 +108,7 @@ static msc_value *build_seen_from_x(unfolding *u, const int64_t padding[4]) {
   return u->made ? &u->made->out[0] : NULL;
 }
 
-static msc_value *build_conv2d_transpose(unfolding *u) {
+static msc_value *build_conv2d_transpose(unfolder *u) {
   const msc_window *w = u->c.dim;
   int64_t padding[4];
   if (!has_single_element_windows(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
@@ -119,7 +119,7 @@ static msc_value *build_conv2d_transpose(unfolding *u) {
                        false);
 }
 
-static msc_value *build_weight_grad(unfolding *u) {
+static msc_value *build_weight_grad(unfolder *u) {
   msc_value *x = u->op->in[0].value, *seen;
   if (has_single_element_windows(&u->c))
     seen = build_swap(u, reshape(&u->b, x, 3, (int64_t[]){u->c.n, u->c.c, u->windows}));
@@ -132,9 +132,9 @@ static msc_value *build_weight_grad(unfolding *u) {
 
 /* Replaces a convolution by products; *out_made: by another convolution. */
 static bool unfold_op(msc_op *op, msc_op **out_made) {
-  unfolding u = {.b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name},
-                 .op = op,
-                 .c = msc_conv_of(op)};
+  unfolder u = {.b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name},
+                .op = op,
+                .c = msc_conv_of(op)};
   u.taps = u.c.c * u.c.dim[0].kernel * u.c.dim[1].kernel;
   u.windows = u.c.dim[0].y * u.c.dim[1].y;
   msc_value *made = msc_sees_whole_images(&u.c)       ? build_rows_product(&u)

@@ -22,17 +22,17 @@ typedef struct {
   msc_func *f;
   msc_nester *nester;
   size_t num_values, num_ops;
-  uint32_t *root;       /* by value id: the value whose place it shares */
-  uint32_t *first;      /* by value id, of roots: first op that uses the place */
-  uint32_t *last;       /* by value id, of roots: last op that uses the place, or that runs while it is used */
+  uint32_t *root;  /* by value id: the value whose place it shares */
+  uint32_t *first; /* by value id, of roots: first op that uses the place */
+  uint32_t *last;  /* by value id, of roots: last op that uses the place, or that runs while it is used */
   /* by value id, of roots: last op that reads the place; last op that runs while a collective reads it */
   uint32_t *read, *busy;
-  int64_t *offset;      /* by value id, of roots in scratch; -1: elsewhere */
+  int64_t *offset; /* by value id, of roots in scratch; -1: elsewhere */
   msc_value **value;
   uint64_t *scratch_of; /* by op id: offset of its working memory */
-} allocating;
+} allocator;
 
-static uint32_t place_root(allocating *z, const msc_value *v) {
+static uint32_t place_root(allocator *z, const msc_value *v) {
   uint32_t r = v->id;
   while (z->root[r] != r) r = z->root[r] = z->root[z->root[r]];
   return r;
@@ -40,7 +40,7 @@ static uint32_t place_root(allocating *z, const msc_value *v) {
 
 /* ---- sharing ---- */
 
-static void list_values(allocating *z) {
+static void list_values(allocator *z) {
   msc_block *b = z->f->body;
   for (size_t i = 0; i < b->num_args; i++) z->value[b->args[i]->id] = b->args[i];
   for (msc_op *op = b->first; op; op = op->next)
@@ -48,12 +48,12 @@ static void list_values(allocating *z) {
   for (size_t i = 0; i < z->num_values; i++) z->root[i] = (uint32_t)i;
 }
 
-static void share_views(allocating *z) {
+static void share_views(allocator *z) {
   for (size_t i = 0; i < z->num_values; i++)
     if (z->value[i]) z->root[i] = msc_memory_of(z->value[i]).root->id;
 }
 
-static void find_lifetimes(allocating *z) {
+static void find_lifetimes(allocator *z) {
   const uint32_t *ends = msc_ends_of_reads(z->pass->scratch, z->f);
   memset(z->last, 0, z->num_values * sizeof *z->last);
   memset(z->first, 0xff, z->num_values * sizeof *z->first);
@@ -78,7 +78,7 @@ static bool is_scratch_value(const msc_value *v) {
 }
 
 /* True if a product whose tiles op takes reads place r. */
-static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
+static bool read_by_tiles(allocator *z, const msc_op *op, uint32_t r) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *product = op->in[i].value->def;
     for (size_t k = 0; msc_runs_in_tiles(product) && k < product->num_in; k++)
@@ -89,7 +89,7 @@ static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
 
 /* Lets the results of an all_reduce take the places of its operands: each rank reduces its slice in place and
  * receives the other slices there. operands: zero for every place, as it is left. */
-static void share_reduced_operands(allocating *z, msc_op *op, uint32_t *operands) {
+static void share_reduced_operands(allocator *z, msc_op *op, uint32_t *operands) {
   for (size_t i = 0; i < op->num_in; i++) operands[place_root(z, op->in[i].value)]++;
   for (size_t i = 0; i < op->num_in; i++) {
     uint32_t r = place_root(z, op->in[i].value), y = op->out[i].id;
@@ -109,7 +109,7 @@ static bool covers_whole_place(const msc_value *root, const msc_value *v) {
 }
 
 /* Lets a product write its result over the operand that it adds, if nobody needs that operand afterwards. */
-static void share_added_operand(allocating *z, msc_op *gemm) {
+static void share_added_operand(allocator *z, msc_op *gemm) {
   const msc_value *added = msc_gemm_operand(gemm, MSC_GEMM_ADD);
   uint32_t y = gemm->out[0].id, r = added ? place_root(z, added) : 0, operands = 0;
   if (!added || place_root(z, &gemm->out[0]) != y || !is_scratch_value(z->value[r]) || z->last[r] != gemm->id ||
@@ -122,7 +122,7 @@ static void share_added_operand(allocating *z, msc_op *gemm) {
 }
 
 /* Lets a result take the place of an operand of the same size that nobody needs after the op. */
-static void share_dying_operands(allocating *z) {
+static void share_dying_operands(allocator *z) {
   uint32_t *operands = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     if (msc_sums_over_ranks(op)) share_reduced_operands(z, op, operands);
@@ -154,7 +154,7 @@ static void share_dying_operands(allocating *z) {
 /* ---- new values of arguments ---- */
 
 /* True if the op may write result o over operand i while it still reads that operand. */
-static bool is_updated_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
+static bool is_updated_in_place(allocator *z, const msc_op *op, size_t i, size_t o) {
   /* only the nest knows in which order a kernel of several ops reads */
   if (!op->body && msc_tied_result(op, i) == (int)o) return true;
   if (op->kind == OP_comm) return msc_sums_over_ranks(op) && i == o;
@@ -164,7 +164,7 @@ static bool is_updated_in_place(allocating *z, const msc_op *op, size_t i, size_
 
 /* True if op may write result o over place `old`: nobody reads it afterwards, and op itself reads it at most once,
  * element by element. */
-static bool may_overwrite_argument(allocating *z, uint32_t old, const msc_op *op, size_t o) {
+static bool may_overwrite_argument(allocator *z, uint32_t old, const msc_op *op, size_t o) {
   size_t operands = 0;
   bool beside = z->busy[old] && z->busy[old] >= op->id; /* 0 means that no collective reads it */
   if (z->last[old] > op->id || beside || read_by_tiles(z, op, old)) return false;
@@ -175,7 +175,7 @@ static bool may_overwrite_argument(allocating *z, uint32_t old, const msc_op *op
 
 /* Lets the new value of an argument be made in the place of the argument where possible; elsewhere the plan copies
  * it there at the end of the step. */
-static void share_tied_arguments(allocating *z) {
+static void share_tied_arguments(allocator *z) {
   const msc_op *ret = z->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
@@ -188,7 +188,7 @@ static void share_tied_arguments(allocating *z) {
 }
 
 /* Lets nothing else use the places of results, as the key own_outputs asks. */
-static void keep_results_apart(allocating *z) {
+static void keep_results_apart(allocator *z) {
   const msc_op *ret = z->f->body->last;
   if (!msc_config_bool(z->pass->config, MSC_KEY_own_outputs)) return;
   for (size_t i = 0; i < ret->num_in; i++) {
@@ -200,7 +200,7 @@ static void keep_results_apart(allocating *z) {
 /* ---- placing ---- */
 
 /* Finds the groups of sums that one message carries, as numbers of their buffers; a buffer is in one group only. */
-static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_t *number, msc_offsets_group *group) {
+static size_t find_place_groups(allocator *z, msc_buffer *buffer, const uint32_t *number, msc_offsets_group *group) {
   bool *grouped = msc_new_array(z->pass->scratch, bool, z->num_values);
   size_t num = 0;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
@@ -219,7 +219,7 @@ static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_
   return num;
 }
 
-static msc_offsets_result place_scratch_values(allocating *z, uint64_t capacity) {
+static msc_offsets_result place_scratch_values(allocator *z, uint64_t capacity) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
   uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room),
@@ -251,13 +251,13 @@ static msc_offsets_result place_scratch_values(allocating *z, uint64_t capacity)
 
 /* Encodes the place of a value: an offset in scratch, or -1 - i for the place of argument i. Constants, and values
  * in their memory, have no place (0). */
-static int64_t encode_place(allocating *z, const msc_value *v) {
+static int64_t encode_place(allocator *z, const msc_value *v) {
   uint32_t r = place_root(z, v);
   if (z->offset[r] >= 0) return z->offset[r] + msc_memory_of(v).shift * msc_dtype_bytes(v->type->dtype);
   return z->value[r]->def ? 0 : -1 - (int64_t)z->value[r]->index;
 }
 
-static void write_places(allocating *z) {
+static void write_places(allocator *z) {
   msc_context *ctx = z->pass->ctx;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     int64_t *place = msc_new_array(z->pass->scratch, int64_t, op->num_out);
@@ -269,13 +269,13 @@ static void write_places(allocating *z) {
 }
 
 /* capacity: the first plan that is no larger will do; 0: as small as possible. */
-static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_offsets_result *out_result) {
+static allocator compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_offsets_result *out_result) {
   msc_numbering n = msc_number(f->body);
-  allocating z = {.pass = pass,
-                  .f = f,
-                  .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module)),
-                  .num_values = n.num_values,
-                  .num_ops = n.num_ops};
+  allocator z = {.pass = pass,
+                 .f = f,
+                 .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module)),
+                 .num_values = n.num_values,
+                 .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.first = msc_new_array(pass->scratch, uint32_t, n.num_values);
   z.last = msc_new_array(pass->scratch, uint32_t, n.num_values);
@@ -303,7 +303,7 @@ uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f, uint64_t capacity) {
 
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_offsets_result r;
-  allocating z = compute_places(pass, f, 0, &r);
+  allocator z = compute_places(pass, f, 0, &r);
   msc_func_put(f, msc_fact_scratch((int64_t)r.bytes));
   msc_stat(pass, "scratch bytes", (int64_t)r.bytes);
   msc_stat(pass, "live bytes at the peak", (int64_t)r.bound);

@@ -26,25 +26,25 @@ typedef struct {
 typedef struct {
   range at;
   enum { UNBORN, THERE, LOST } state;
-  const msc_op *thief;         /* if LOST: the op that wrote over it */
+  const msc_op *thief; /* if LOST: the op that wrote over it */
   struct {
-    const msc_op *op;          /* the op that reads it longest; NULL: none yet */
-    uint32_t until;            /* id of the op during which that read ends */
-  } reader[2];                 /* [0] calls, [1] collectives, which run one after the other */
+    const msc_op *op; /* the op that reads it longest; NULL: none yet */
+    uint32_t until;   /* id of the op during which that read ends */
+  } reader[2];        /* [0] calls, [1] collectives, which run one after the other */
 } content;
 
 typedef struct {
   msc_func *f;
   msc_arena *arena;
   msc_nester *nester;
-  const uint32_t *ends;  /* by op id: see msc_ends_of_reads */
-  msc_value **value;     /* by id */
-  uint32_t *root;        /* by id: the value whose place it shares */
-  content *content;      /* by id, of roots */
-  uint32_t *live;        /* roots of the contents that exist, sorted by space and offset; no two overlap */
+  const uint32_t *ends; /* by op id: see msc_ends_of_reads */
+  msc_value **value;    /* by id */
+  uint32_t *root;       /* by id: the value whose place it shares */
+  content *content;     /* by id, of roots */
+  uint32_t *live;       /* roots of the contents that exist, sorted by space and offset; no two overlap */
   size_t num_live;
-  int64_t scratch;       /* bytes */
-} checking;
+  int64_t scratch; /* bytes */
+} place_checker;
 
 static bool ranges_overlap(const range *a, const range *b) {
   return a->space == b->space && a->begin < b->end && b->begin < a->end;
@@ -54,7 +54,7 @@ static bool is_same_range(const range *a, const range *b) {
   return a->space == b->space && a->begin == b->begin && a->end == b->end;
 }
 
-static const char *describe_range(const checking *z, const range *r) {
+static const char *describe_range(const place_checker *z, const range *r) {
   const char *bytes = msc_arena_printf(z->arena, "bytes %" PRId64 " to %" PRId64, r->begin, r->end);
   if (r->space == SCRATCH) return msc_arena_printf(z->arena, "%s of scratch", bytes);
   const char *name = r->space < (int64_t)z->f->body->num_args ? z->f->body->args[r->space]->name : NULL;
@@ -64,18 +64,18 @@ static const char *describe_range(const checking *z, const range *r) {
 
 /* ---- values that share a place ---- */
 
-static uint32_t content_root(checking *z, uint32_t id) {
+static uint32_t content_root(place_checker *z, uint32_t id) {
   while (z->root[id] != id) id = z->root[id] = z->root[z->root[id]];
   return id;
 }
 
-static content *content_of_value(checking *z, const msc_value *v) { return &z->content[content_root(z, v->id)]; }
+static content *content_of_value(place_checker *z, const msc_value *v) { return &z->content[content_root(z, v->id)]; }
 
 static bool value_has_place(const msc_value *v) {
   return !v->def || (!msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && v->def->kind != OP_stash);
 }
 
-static void find_content_roots(checking *z) {
+static void find_content_roots(place_checker *z) {
   msc_block *b = z->f->body;
   for (size_t i = 0; i < b->num_args; i++)
     z->value[b->args[i]->id] = b->args[i], z->root[b->args[i]->id] = b->args[i]->id;
@@ -109,7 +109,7 @@ static range range_of_value(const msc_value *v) {
   return place < 0 ? (range){-1 - place, 0, bytes} : scratch_range(place, bytes);
 }
 
-static bool check_inside(const checking *z, const msc_op *op, const char *what, const range *r) {
+static bool check_inside(const place_checker *z, const msc_op *op, const char *what, const range *r) {
   int64_t room = z->scratch, args = (int64_t)z->f->body->num_args;
   if (r->space >= args)
     return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in argument %" PRId64 ", but there are %" PRId64,
@@ -123,7 +123,7 @@ static bool check_inside(const checking *z, const msc_op *op, const char *what, 
                       msc_kind_name(op->kind), what, describe_range(z, r), MSC_ALIGN);
 }
 
-static bool check_view(checking *z, const msc_value *v, const msc_value *of, int64_t shift) {
+static bool check_view(place_checker *z, const msc_value *v, const msc_value *of, int64_t shift) {
   range mine = range_of_value(v), its = range_of_value(of);
   if (its.space == NOWHERE ||
       (mine.space == its.space && mine.begin == its.begin + shift * msc_dtype_bytes(v->type->dtype)))
@@ -135,7 +135,7 @@ static bool check_view(checking *z, const msc_value *v, const msc_value *of, int
   return false;
 }
 
-static bool check_result_place(checking *z, const msc_value *v) {
+static bool check_result_place(place_checker *z, const msc_value *v) {
   uint32_t root = content_root(z, v->id);
   if (!value_has_place(v)) return true;
   msc_memory m = msc_memory_of(v);
@@ -144,16 +144,16 @@ static bool check_result_place(checking *z, const msc_value *v) {
   return check_inside(z, v->def, msc_arena_printf(z->arena, "result %u", v->index), &r);
 }
 
-static bool needs_working_memory(const checking *z, const msc_op *op) {
+static bool needs_working_memory(const place_checker *z, const msc_op *op) {
   return msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op);
 }
 
-static range range_of_work(const checking *z, const msc_op *op) {
+static range range_of_work(const place_checker *z, const msc_op *op) {
   int64_t at = msc_op_attr(op, MSC_FACT(work))->i;
   return scratch_range(at, (int64_t)msc_scratch_bytes(z->nester, op));
 }
 
-static bool check_working_memory(const checking *z, const msc_op *op) {
+static bool check_working_memory(const place_checker *z, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(work));
   if (!needs_working_memory(z, op)) return true;
   if (!v || v->kind != MSC_ATTR_INT || v->i < 0)
@@ -162,7 +162,7 @@ static bool check_working_memory(const checking *z, const msc_op *op) {
   return check_inside(z, op, "its working memory", &r);
 }
 
-static bool check_each_place(checking *z) {
+static bool check_each_place(place_checker *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
@@ -186,7 +186,7 @@ static int compare_ranges(const range *a, const range *b) {
 }
 
 /* Index of the first live content that ends after the begin of r. */
-static size_t first_live_at(const checking *z, const range *r) {
+static size_t first_live_at(const place_checker *z, const range *r) {
   size_t low = 0, high = z->num_live;
   while (low < high) {
     size_t mid = (low + high) / 2;
@@ -198,7 +198,7 @@ static size_t first_live_at(const checking *z, const range *r) {
   return low;
 }
 
-static const char *describe_root(const checking *z, uint32_t root) {
+static const char *describe_root(const place_checker *z, uint32_t root) {
   const msc_value *v = z->value[root];
   if (!v->def)
     return msc_arena_printf(z->arena, "argument %u%s%s", v->index, v->name ? " " : "", v->name ? v->name : "");
@@ -206,7 +206,7 @@ static const char *describe_root(const checking *z, uint32_t root) {
                           v->def->name ? " " : "", v->def->name ? v->def->name : "");
 }
 
-static bool report_lost(const checking *z, const msc_op *reader, const char *what, uint32_t root) {
+static bool report_lost(const place_checker *z, const msc_op *reader, const char *what, uint32_t root) {
   const content *c = &z->content[root];
   msc_op_error(reader, MSC_E_PLAN, "%s: reads %s in %s, which %s has overwritten", msc_kind_name(reader->kind), what,
                describe_range(z, &c->at), msc_kind_name(c->thief->kind));
@@ -214,7 +214,7 @@ static bool report_lost(const checking *z, const msc_op *reader, const char *wha
   return false;
 }
 
-static bool check_reader(checking *z, const msc_op *op, const range *r, uint32_t root, bool collective) {
+static bool check_reader(place_checker *z, const msc_op *op, const range *r, uint32_t root, bool collective) {
   const msc_op *reader = z->content[root].reader[collective].op;
   if (!reader || reader == op || z->content[root].reader[collective].until < op->id) return true;
   msc_op_error(op, MSC_E_PLAN, "%s: writes to %s, where %s still reads %s", msc_kind_name(op->kind),
@@ -224,7 +224,7 @@ static bool check_reader(checking *z, const msc_op *op, const range *r, uint32_t
 }
 
 /* Ends all contents that overlap r; false, after reports, if one of them is still read while op runs. */
-static bool overwrite_range(checking *z, const msc_op *op, const range *r) {
+static bool overwrite_range(place_checker *z, const msc_op *op, const range *r) {
   size_t from = first_live_at(z, r), to = from;
   bool ok = true;
   for (; to < z->num_live && ranges_overlap(&z->content[z->live[to]].at, r); to++) {
@@ -237,7 +237,7 @@ static bool overwrite_range(checking *z, const msc_op *op, const range *r) {
   return ok;
 }
 
-static void add_live_content(checking *z, uint32_t root) {
+static void add_live_content(place_checker *z, uint32_t root) {
   const range *r = &z->content[root].at;
   if (r->begin == r->end) return; /* an empty content overlaps nothing */
   size_t at = first_live_at(z, r);
@@ -249,7 +249,7 @@ static void add_live_content(checking *z, uint32_t root) {
 /* ---- in place ---- */
 
 /* True if the op may write result o over operand i. */
-static bool may_write_over_operand(const checking *z, const msc_op *op, size_t i, size_t o) {
+static bool may_write_over_operand(const place_checker *z, const msc_op *op, size_t i, size_t o) {
   if (msc_sums_over_ranks(op)) return i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, MSC_GEMM_ADD);
   if (!op->body && !msc_nest_can_fuse(op)) return msc_tied_result(op, i) == (int)o;
@@ -258,7 +258,7 @@ static bool may_write_over_operand(const checking *z, const msc_op *op, size_t i
 
 /* Checks that r, which op writes, overlaps no operand except one that may be overwritten. out: the number of the
  * result, or -1 for working memory. */
-static bool check_beside_operands(checking *z, const msc_op *op, const char *what, const range *r, int64_t out) {
+static bool check_beside_operands(place_checker *z, const msc_op *op, const char *what, const range *r, int64_t out) {
   size_t met = 0;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -281,7 +281,7 @@ static void record_reader(content *c, const msc_op *op, uint32_t until) {
   c->reader[collective].op = op, c->reader[collective].until = until;
 }
 
-static bool read_operands(checking *z, const msc_op *op) {
+static bool read_operands(place_checker *z, const msc_op *op) {
   bool ok = true;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -295,7 +295,7 @@ static bool read_operands(checking *z, const msc_op *op) {
   return ok;
 }
 
-static bool write_op_result(checking *z, const msc_op *op, size_t o) {
+static bool write_op_result(place_checker *z, const msc_op *op, size_t o) {
   const msc_value *v = &op->out[o];
   uint32_t root = content_root(z, v->id);
   content *c = &z->content[root];
@@ -315,7 +315,7 @@ static bool write_op_result(checking *z, const msc_op *op, size_t o) {
   return ok;
 }
 
-static bool use_working_memory(checking *z, const msc_op *op) {
+static bool use_working_memory(place_checker *z, const msc_op *op) {
   if (!needs_working_memory(z, op)) return true;
   range r = range_of_work(z, op);
   bool ok = check_beside_operands(z, op, "its working memory", &r, -1);
@@ -330,7 +330,7 @@ static bool use_working_memory(checking *z, const msc_op *op) {
 
 /* Checks the end of the step: new values of arguments that were made elsewhere are copied one after the other, then
  * results are read. */
-static bool check_return(checking *z, const msc_op *ret) {
+static bool check_return(place_checker *z, const msc_op *ret) {
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
@@ -360,7 +360,7 @@ static bool check_tiles(const msc_op *op) {
   return msc_op_error(op, MSC_E_PLAN, "%s: no kernel behind it takes its tiles", msc_kind_name(op->kind));
 }
 
-static bool check_op_places(checking *z, const msc_op *op) {
+static bool check_op_places(place_checker *z, const msc_op *op) {
   if (msc_info(op)->flags & MSC_TERMINATOR) return check_return(z, op);
   if (msc_runs_in_tiles(op)) MSC_TRY(check_tiles(op));
   bool ok = read_operands(z, op);
@@ -380,10 +380,10 @@ static bool is_placed(const msc_func *f) {
 static bool check_func_places(msc_func *f, msc_arena *arena) {
   const msc_attr_value *scratch = msc_func_attr(f, MSC_FACT(scratch));
   msc_numbering n = msc_number(f->body);
-  checking z = {.f = f,
-                .arena = arena,
-                .nester = msc_nester_new(f->module->ctx, arena, msc_target_of(f->module)),
-                .ends = msc_ends_of_reads(arena, f)};
+  place_checker z = {.f = f,
+                     .arena = arena,
+                     .nester = msc_nester_new(f->module->ctx, arena, msc_target_of(f->module)),
+                     .ends = msc_ends_of_reads(arena, f)};
   if (scratch && (scratch->kind != MSC_ATTR_INT || scratch->i < 0))
     return msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: scratch must be a number of bytes", f->name);
   z.scratch = scratch ? scratch->i : 0;

@@ -77,11 +77,11 @@ typedef struct {
   const msc_loc *loc;
   msc_schedule_options o;
   const int64_t *room, *update; /* by stage */
-} scheduling;
+} lane_scheduler;
 
 /* Bytes that `num` micro-batches keep in all chunks of a stage until the end of B; out_least: the bytes without
  * which no micro-batch gets through. */
-static int64_t bytes_in_flight(const scheduling *z, int stage, int64_t num, int64_t *out_least) {
+static int64_t bytes_in_flight(const lane_scheduler *z, int stage, int64_t num, int64_t *out_least) {
   int64_t bytes = 0;
   *out_least = 0;
   for (int k = 0; k < z->o.stages * z->o.chunks; k++) {
@@ -95,7 +95,7 @@ static int64_t bytes_in_flight(const scheduling *z, int stage, int64_t num, int6
 
 /* The largest number of bytes by which the slots of a stage exceed its room; limit (may be NULL) is lowered by the
  * excess of each stage. */
-static int64_t largest_excess(const scheduling *z, const msc_schedule *s, int64_t *limit) {
+static int64_t largest_excess(const lane_scheduler *z, const msc_schedule *s, int64_t *limit) {
   const int64_t *bytes = msc_stage_slot_bytes(z->pass, z->m, z->shape, s);
   int64_t most = 0;
   for (int i = 0; i < z->o.stages; i++) {
@@ -109,7 +109,7 @@ static int64_t largest_excess(const scheduling *z, const msc_schedule *s, int64_
 /* Schedules with at most `in_flight` micro-batches in flight, within memory. Slots of three sizes leave gaps, so the
  * limit is lowered by what exceeds the room until the slots fit. If they never do, the finished plan is refused
  * later. */
-static bool schedule_within(scheduling *z, int64_t in_flight, msc_schedule *out) {
+static bool schedule_within(lane_scheduler *z, int64_t in_flight, msc_schedule *out) {
   enum { ROUNDS = 8 };
   int64_t *limit = msc_new_array(z->pass->scratch, int64_t, z->o.stages),
           *least = msc_new_array(z->pass->scratch, int64_t, z->o.stages);
@@ -128,14 +128,14 @@ static bool schedule_within(scheduling *z, int64_t in_flight, msc_schedule *out)
   return true;
 }
 
-static bool schedule_by_rule(scheduling *z, msc_schedule_kind kind, msc_schedule *out) {
+static bool schedule_by_rule(lane_scheduler *z, msc_schedule_kind kind, msc_schedule *out) {
   z->o.kind = kind;
   return msc_schedule_make(z->pass->ctx, z->loc, &z->o, out);
 }
 
 static bool is_hardly_more(int64_t a, int64_t b) { return a <= b + b / 1000; }
 
-static bool schedule_zb_auto(scheduling *z, msc_schedule *out) {
+static bool schedule_zb_auto(lane_scheduler *z, msc_schedule *out) {
   enum { H1, P, H2, TWO_P, ANY, TRIES };
   const int64_t in_flight[TRIES] = {[P] = z->o.stages, [TWO_P] = 2 * (int64_t)z->o.stages, [ANY] = z->o.micro_batches};
   msc_schedule s[TRIES];
@@ -159,12 +159,12 @@ static bool schedule_zb_auto(scheduling *z, msc_schedule *out) {
 
 static bool make_schedule(msc_pass_ctx *pass, const msc_module *m, const msc_func *any, const msc_pipeline_shape *shape,
                           int64_t count, msc_schedule *out) {
-  scheduling z = {.pass = pass,
-                  .m = m,
-                  .shape = shape,
-                  .loc = any->loc,
-                  .room = msc_stage_room(pass, m, shape),
-                  .update = msc_stage_updates(pass, m, shape)};
+  lane_scheduler z = {.pass = pass,
+                      .m = m,
+                      .shape = shape,
+                      .loc = any->loc,
+                      .room = msc_stage_room(pass, m, shape),
+                      .update = msc_stage_updates(pass, m, shape)};
   z.o = (msc_schedule_options){.kind = shape->kind,
                                .stages = shape->stages,
                                .chunks = shape->chunks,
@@ -197,8 +197,7 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   }
   msc_attr *a = NULL;
   size_t num = 0;
-  if (!shape.joined)
-    msc_attrs_put(pass->ctx, &a, &num, msc_fact_forward(pass->ctx, (size_t)shape.stages, forward));
+  if (!shape.joined) msc_attrs_put(pass->ctx, &a, &num, msc_fact_forward(pass->ctx, (size_t)shape.stages, forward));
   msc_attrs_put(pass->ctx, &a, &num, msc_fact_slots(pass->ctx, slots.num, slots.v));
   msc_attrs_put(pass->ctx, &a, &num, msc_fact_train(pass->ctx, (size_t)shape.stages, train));
   msc_attrs_put(pass->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_lanes(num, a));

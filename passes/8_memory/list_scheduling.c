@@ -12,12 +12,14 @@
 #include "passes/8_memory/list_scheduling_pass.h"
 
 enum {
-  ROUNDS_SMALL = 8, ROUNDS_LARGE = 2, /* pairs of a forward and a backward pass */
-  SMALL = 4096,                       /* pieces */
-  NOISY = 256,                        /* problems of up to so many pieces get keys with noise */
-  NOISY_WORK = 20000,                 /* total number of pieces ordered with noise */
+  ROUNDS_SMALL = 8,
+  ROUNDS_LARGE = 2,   /* pairs of a forward and a backward pass */
+  SMALL = 4096,       /* pieces */
+  NOISY = 256,        /* problems of up to so many pieces get keys with noise */
+  NOISY_WORK = 20000, /* total number of pieces ordered with noise */
   /* problems of up to so many pieces are searched completely; nodes of that search */
-  ALL = 10, ALL_NODES = 50000,
+  ALL = 10,
+  ALL_NODES = 50000,
 };
 
 /* ---- measuring ---- */
@@ -130,11 +132,11 @@ typedef struct {
   uint32_t *order, *best;
   msc_streams_time time, program; /* of the best order; of program order */
   uint64_t least;                 /* shortest time of any order tried */
-} ordering;
+} list_scheduler;
 
 /* True if t is better than the best order: a time within 1/512 of the shortest is good enough, and of good ones the
  * lower peak wins. */
-static bool is_better_order(const ordering *z, const msc_streams_time *t) {
+static bool is_better_order(const list_scheduler *z, const msc_streams_time *t) {
   uint64_t room = z->s->limit > z->program.peak ? z->s->limit : z->program.peak;
   if (t->peak > room || t->ns >= z->program.ns) return false;
   bool good = t->ns <= z->least + z->least / 512, is_good = z->time.ns <= z->least + z->least / 512;
@@ -142,7 +144,7 @@ static bool is_better_order(const ordering *z, const msc_streams_time *t) {
   return good && t->peak != z->time.peak ? t->peak < z->time.peak : t->ns < z->time.ns;
 }
 
-static void keep_better_order(ordering *z) {
+static void keep_better_order(list_scheduler *z) {
   msc_streams_time t = msc_streams_measure(z->scratch, z->s, z->order, NULL);
   if (t.ns < z->least) z->least = t.ns;
   if (!is_better_order(z, &t)) return;
@@ -150,10 +152,10 @@ static void keep_better_order(ordering *z) {
   memcpy(z->best, z->order, z->s->num * sizeof *z->best);
 }
 
-static bool is_at_bound(const ordering *z) { return z->time.ns <= z->bound; }
+static bool is_at_bound(const list_scheduler *z) { return z->time.ns <= z->bound; }
 
 /* Runs a forward pass with the keys, then backward and forward passes in turn while they improve. */
-static void run_passes(ordering *z, int rounds) {
+static void run_passes(list_scheduler *z, int rounds) {
   for (int i = 0; i < rounds && !is_at_bound(z); i++) {
     uint64_t before = z->least;
     const uint64_t *end = msc_stream_pass_run(z->forward, z->key, z->order);
@@ -165,7 +167,7 @@ static void run_passes(ordering *z, int rounds) {
   }
 }
 
-static void try_noisy_keys(ordering *z, const uint64_t *chain) {
+static void try_noisy_keys(list_scheduler *z, const uint64_t *chain) {
   uint64_t random = 0x9e3779b97f4a7c15u;
   for (size_t tries = NOISY_WORK / (z->s->num + 1); tries > 0 && !is_at_bound(z); tries--) {
     for (size_t i = 0; i < z->s->num; i++) {
@@ -180,7 +182,7 @@ static void try_noisy_keys(ordering *z, const uint64_t *chain) {
 
 /* Completes the first `num` pieces of the order in every way that can still be shorter than the best (branch and
  * bound). */
-static void complete_order(ordering *z, const uint64_t *chain, const clocks *c, size_t num, uint32_t listed,
+static void complete_order(list_scheduler *z, const uint64_t *chain, const clocks *c, size_t num, uint32_t listed,
                            size_t *nodes) {
   const msc_streams *s = z->s;
   if (num == s->num) keep_better_order(z);
@@ -200,7 +202,7 @@ static void complete_order(ordering *z, const uint64_t *chain, const clocks *c, 
   }
 }
 
-static void try_all_orders(ordering *z, const uint64_t *chain) {
+static void try_all_orders(list_scheduler *z, const uint64_t *chain) {
   clocks c = {.end = msc_new_array(z->scratch, uint64_t, z->s->num),
               .clock = msc_new_array(z->scratch, uint64_t, z->s->num)};
   size_t nodes = ALL_NODES;
@@ -208,11 +210,11 @@ static void try_all_orders(ordering *z, const uint64_t *chain) {
 }
 
 msc_streams_time msc_streams_order(msc_arena *scratch, const msc_streams *s, uint32_t *out_order) {
-  ordering z = {.s = s,
-                .scratch = scratch,
-                .key = msc_new_array(scratch, int64_t, s->num),
-                .order = msc_new_array(scratch, uint32_t, s->num),
-                .best = out_order};
+  list_scheduler z = {.s = s,
+                      .scratch = scratch,
+                      .key = msc_new_array(scratch, int64_t, s->num),
+                      .order = msc_new_array(scratch, uint32_t, s->num),
+                      .best = out_order};
   int rounds = s->num <= SMALL ? ROUNDS_SMALL : ROUNDS_LARGE;
   bool links = false;
   for (size_t i = 0; i < s->num; i++) {

@@ -32,9 +32,9 @@ enum {
 typedef struct {
   msc_value *arg;
   msc_home home;
-  uint64_t ns;       /* of one transfer */
-  msc_op *fetch;     /* the last one; NULL: none yet */
-  size_t used;       /* number of the unit that used it last */
+  uint64_t ns;   /* of one transfer */
+  msc_op *fetch; /* the last one; NULL: none yet */
+  size_t used;   /* number of the unit that used it last */
 } stored;
 
 typedef struct {
@@ -45,17 +45,17 @@ typedef struct {
   stored **of;        /* by number of the argument; NULL: it lives on the device */
   const uint64_t *ns; /* by op id, before anything was inserted */
   int64_t fetches, stows, bytes;
-} offloading;
+} offloader;
 
 /* ---- what is used ---- */
 
 /* The offloaded parameter or state that v is, or is a view of; NULL: v lives on the device. */
-static stored *stored_behind(const offloading *z, const msc_value *v) {
+static stored *stored_behind(const offloader *z, const msc_value *v) {
   while (v->def && msc_is_view(v->def)) v = v->def->in[0].value;
   return v->def ? NULL : z->of[v->index];
 }
 
-static bool is_unit(const offloading *z, const msc_op *op) {
+static bool is_unit(const offloader *z, const msc_op *op) {
   if (msc_is_view(op) || (msc_info(op)->flags & MSC_TERMINATOR)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (stored_behind(z, op->in[i].value)) return true;
@@ -70,19 +70,19 @@ static msc_op *place_behind(msc_op *op) { return msc_runs_in_tiles(op) ? op->nex
 /* ---- fetching ---- */
 
 /* The predicted time of op; 0 for the ops that this pass inserted. */
-static uint64_t transfer_ns(const offloading *z, const msc_op *op) {
+static uint64_t transfer_ns(const offloader *z, const msc_op *op) {
   return op->kind == OP_fetch || msc_is_view(op) ? 0 : z->ns[op->id];
 }
 
 /* Where a transfer of `ns` for `user` begins: as late as it can, but not before `first`. */
-static msc_op *begin_of_fetch(const offloading *z, msc_op *user, msc_op *first, uint64_t ns) {
+static msc_op *begin_of_fetch(const offloader *z, msc_op *user, msc_op *first, uint64_t ns) {
   msc_op *at = place_before(user);
   for (uint64_t sum = 0; at != first && at->prev && sum < ns; at = place_before(at->prev))
     sum += transfer_ns(z, at->prev);
   return at;
 }
 
-static msc_value *insert_fetch(offloading *z, stored *s, msc_op *at, msc_op *user) {
+static msc_value *insert_fetch(offloader *z, stored *s, msc_op *at, msc_op *user) {
   s->fetch = msc_op_new(z->f, OP_fetch, 1, &s->arg, 1, user->loc);
   s->fetch->name = s->arg->name;
   msc_insert_before(at, s->fetch);
@@ -95,7 +95,7 @@ static msc_value *insert_fetch(offloading *z, stored *s, msc_op *at, msc_op *use
 }
 
 /* The value that a user reads in place of v: what was fetched, or the same view of it, made before `at`. */
-static msc_value *fetched_view(offloading *z, msc_value *v, msc_value *fetched, msc_op *at) {
+static msc_value *fetched_view(offloader *z, msc_value *v, msc_value *fetched, msc_op *at) {
   if (!v->def) return fetched;
   msc_value *x = fetched_view(z, v->def->in[0].value, fetched, at);
   msc_op *view = msc_op_copy(z->f, v->def, &x);
@@ -105,7 +105,7 @@ static msc_value *fetched_view(offloading *z, msc_value *v, msc_value *fetched, 
   return &view->out[0];
 }
 
-static bool serve_unit(offloading *z, msc_op *op, msc_op *before, size_t number) {
+static bool serve_unit(offloader *z, msc_op *op, msc_op *before, size_t number) {
   uint64_t ns = 0;
   for (size_t i = 0; i < op->num_in; i++) {
     const stored *s = stored_behind(z, op->in[i].value);
@@ -139,7 +139,7 @@ static msc_op *begin_of_stow(const stored *s, const msc_value *made, const msc_o
   return place_behind(at);
 }
 
-static bool take_back(offloading *z, size_t last) {
+static bool take_back(offloader *z, size_t last) {
   msc_op *ret = z->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
@@ -170,7 +170,7 @@ static bool take_back(offloading *z, size_t last) {
 
 /* Sets `beside` of every transfer from the device: the number of following ops during which the value must stay in
  * place. They cover the time of the transfer, but no more than KEPT_UNITS units, whose values take its place. */
-static void set_ends_of_stows(offloading *z, const uint64_t *ns) {
+static void set_ends_of_stows(offloader *z, const uint64_t *ns) {
   msc_number(z->f->body);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     if (op->kind != OP_stow && op->kind != OP_stash) continue;
@@ -201,21 +201,21 @@ static void erase_unused_views(msc_func *f) {
 typedef struct {
   msc_op *op;
   size_t operand;
-} reading;
+} offload_reader;
 
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   msc_home home;
-  const uint64_t *ns;    /* by op id */
-  uint64_t *begin;       /* by op id: when it begins, if ops run one after the other */
-  int64_t slot;          /* where the next value goes */
+  const uint64_t *ns; /* by op id */
+  uint64_t *begin;    /* by op id: when it begins, if ops run one after the other */
+  int64_t slot;       /* where the next value goes */
   size_t num;
-  reading *use;
-} stashing;
+  offload_reader *use;
+} stasher;
 
 /* Lists the uses of v; false: its memory is not its own, or the function returns it. */
-static bool list_uses(stashing *z, const msc_value *v) {
+static bool list_uses(stasher *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     if (msc_moves_nothing(u->user) || (msc_info(u->user)->flags & MSC_TERMINATOR)) return false;
     if (msc_is_view(u->user)) {
@@ -223,13 +223,13 @@ static bool list_uses(stashing *z, const msc_value *v) {
       continue;
     }
     msc_grow(z->pass->scratch, z->use, z->num);
-    z->use[z->num++] = (reading){u->user, (size_t)(u - u->user->in)};
+    z->use[z->num++] = (offload_reader){u->user, (size_t)(u - u->user->in)};
   }
   return true;
 }
 
 static int compare_readings(const void *a, const void *b) {
-  const reading *x = a, *y = b;
+  const offload_reader *x = a, *y = b;
   return (x->op->id > y->op->id) - (x->op->id < y->op->id);
 }
 
@@ -241,7 +241,7 @@ static bool may_be_stashed(const msc_value *v) {
 }
 
 /* The number of the first use behind the longest pause; SIZE_MAX: no pause is worth it. */
-static size_t find_pause(const stashing *z, const msc_value *v, uint64_t ns) {
+static size_t find_pause(const stasher *z, const msc_value *v, uint64_t ns) {
   uint64_t longest = WORTH * ns, before = z->begin[v->def->id] + z->ns[v->def->id];
   size_t found = SIZE_MAX;
   for (size_t i = 0; i < z->num; i++) {
@@ -253,7 +253,7 @@ static size_t find_pause(const stashing *z, const msc_value *v, uint64_t ns) {
 }
 
 /* The value as `use` reads it: what was fetched, or a view of that. */
-static msc_value *view_of_fetched(stashing *z, msc_value *v, const msc_value *whole, msc_value *fetched, msc_op *at) {
+static msc_value *view_of_fetched(stasher *z, msc_value *v, const msc_value *whole, msc_value *fetched, msc_op *at) {
   if (v == whole) return fetched;
   msc_value *x = view_of_fetched(z, v->def->in[0].value, whole, fetched, at);
   msc_op *view = msc_op_copy(z->f, v->def, &x);
@@ -264,7 +264,7 @@ static msc_value *view_of_fetched(stashing *z, msc_value *v, const msc_value *wh
 }
 
 /* Puts v off the device between use number i - 1, or its op, and use number i. */
-static bool stash_value(stashing *z, msc_value *v, size_t i, uint64_t ns) {
+static bool stash_value(stasher *z, msc_value *v, size_t i, uint64_t ns) {
   msc_op *last = place_behind(i ? z->use[i - 1].op : v->def), *user = z->use[i].op, *at = place_before(user);
   msc_op *stash = msc_op_new(z->f, OP_stash, 1, &v, 1, v->def->loc);
   stash->name = v->def->name;
@@ -285,7 +285,7 @@ static bool stash_value(stashing *z, msc_value *v, size_t i, uint64_t ns) {
   if (!msc_infer(stash) || !msc_infer(fetch)) return false;
   stash->out[0].whole = fetch->out[0].whole = v->whole;
   for (; i < z->num; i++) {
-    reading *u = &z->use[i];
+    offload_reader *u = &z->use[i];
     msc_value *x = view_of_fetched(z, u->op->in[u->operand].value, v, &fetch->out[0], place_before(u->op));
     msc_set_operand(u->op, u->operand, x);
   }
@@ -294,7 +294,7 @@ static bool stash_value(stashing *z, msc_value *v, size_t i, uint64_t ns) {
 
 static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
   const msc_cluster *cluster = msc_pass_cluster(pass);
-  stashing z = {.pass = pass, .f = f, .home = home, .ns = msc_op_times(pass, f)};
+  stasher z = {.pass = pass, .f = f, .home = home, .ns = msc_op_times(pass, f)};
   size_t num = 0;
   int64_t values = 0;
   z.begin = msc_new_array(pass->scratch, uint64_t, f->body->last->id + 1);
@@ -324,7 +324,7 @@ static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
 
 /* ---- a function ---- */
 
-static void list_stored(offloading *z) {
+static void list_stored(offloader *z) {
   const msc_block *b = z->f->body;
   const msc_cluster *cluster = msc_pass_cluster(z->pass);
   z->all = msc_new_array(z->pass->scratch, stored, b->num_args + 1);
@@ -340,7 +340,7 @@ static void list_stored(offloading *z) {
 }
 
 static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
-  offloading z = {.pass = pass, .f = f};
+  offloader z = {.pass = pass, .f = f};
   msc_op *before = NULL;
   size_t number = 0;
   msc_home home = msc_home_of_values(pass->config);

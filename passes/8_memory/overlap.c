@@ -36,9 +36,9 @@ typedef struct {
   uint32_t *piece_of;  /* by op id */
   msc_op **op, **user; /* by piece: its first op, and the op that takes its tiles or NULL */
   msc_streams s;
-} overlapping;
+} overlapper;
 
-static size_t merge_ops_into_pieces(overlapping *z) {
+static size_t merge_ops_into_pieces(overlapper *z) {
   size_t num = 0;
   z->piece_of = msc_new_array(z->pass->scratch, uint32_t, z->deps.num_ops);
   z->op = msc_new_array(z->pass->scratch, msc_op *, z->deps.num_ops);
@@ -54,21 +54,21 @@ static size_t merge_ops_into_pieces(overlapping *z) {
 
 /* ---- time ---- */
 
-static int64_t product_ns(const overlapping *z, const msc_op *op) {
+static int64_t product_ns(const overlapper *z, const msc_op *op) {
   const msc_type *y = op->out[0].type;
   double bytes = (double)msc_type_bytes(y);
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_type_bytes(op->in[i].value->type);
   return msc_cost_product(&z->cost, y->dtype, msc_op_flops(op, z->pass->scratch), bytes);
 }
 
-static int64_t kernel_ns(const overlapping *z, const msc_op *op) {
+static int64_t kernel_ns(const overlapper *z, const msc_op *op) {
   msc_nest_info info;
   const char *why;
   if (!op->num_out || !msc_nest_fits(z->nester, 1, &op, &info, &why)) return 0;
   return msc_cost_work(&z->cost, op->out[0].type->dtype, (double)info.flops, (double)info.bytes);
 }
 
-static uint64_t op_ns(const overlapping *z, const msc_op *op, bool *out_link) {
+static uint64_t op_ns(const overlapper *z, const msc_op *op, bool *out_link) {
   msc_cost_transfer t;
   *out_link = false;
   if (op->kind == OP_comm) {
@@ -81,7 +81,7 @@ static uint64_t op_ns(const overlapping *z, const msc_op *op, bool *out_link) {
   return msc_nest_can_fuse(op) ? (uint64_t)kernel_ns(z, op) : 0;
 }
 
-static bool predict_times(overlapping *z) {
+static bool predict_times(overlapper *z) {
   uint8_t *stream = msc_new_array(z->pass->scratch, uint8_t, z->s.num);
   uint64_t *ns = msc_new_array(z->pass->scratch, uint64_t, z->s.num);
   bool any = false;
@@ -100,10 +100,10 @@ static bool predict_times(overlapping *z) {
 
 /* Compute does not move past a message: other stages wait for what is sent, and what is received is not there
  * earlier. */
-static bool is_message_piece(const overlapping *z, uint32_t piece) { return msc_is_message(z->op[piece]); }
+static bool is_message_piece(const overlapper *z, uint32_t piece) { return msc_is_message(z->op[piece]); }
 
 /* The parameter whose parts the collective gathers; NULL: none. */
-static const msc_value *gathered_parameter(const overlapping *z, const msc_op *op) {
+static const msc_value *gathered_parameter(const overlapper *z, const msc_op *op) {
   if (op->kind != OP_comm || !msc_verb_gathers(msc_op_verb(op))) return NULL;
   const msc_value *v = op->in[0].value;
   if (v->def && v->def->num_in == 1) v = v->def->in[0].value; /* a cast narrowed it first */
@@ -111,12 +111,12 @@ static const msc_value *gathered_parameter(const overlapping *z, const msc_op *o
 }
 
 /* True if two parameters belong to one layer, as layer1.dense.weight and layer1.dense.bias. */
-static bool are_in_one_layer(const overlapping *z, const msc_value *a, const msc_value *b) {
+static bool are_in_one_layer(const overlapper *z, const msc_value *a, const msc_value *b) {
   const char *x = msc_arg_name(z->f, a->index), *y = msc_arg_name(z->f, b->index), *end = strrchr(x, '.');
   return a == b || (end && !strncmp(x, y, (size_t)(end - x) + 1) && !strchr(y + (end - x) + 1, '.'));
 }
 
-static uint32_t first_user_piece(const overlapping *z, const msc_op *op) {
+static uint32_t first_user_piece(const overlapper *z, const msc_op *op) {
   uint32_t first = UINT32_MAX;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next)
@@ -126,7 +126,7 @@ static uint32_t first_user_piece(const overlapping *z, const msc_op *op) {
 
 /* Under zero 3, for every piece that gathers parameters the piece that it must wait for, so that at most
  * prefetch_depth layers are gathered ahead of the one at work; UINT32_MAX for all other pieces. */
-static const uint32_t *find_prefetch_limits(const overlapping *z) {
+static const uint32_t *find_prefetch_limits(const overlapper *z) {
   uint32_t *ahead = msc_new_array(z->pass->scratch, uint32_t, z->s.num),
            *starts = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
   const msc_value *last = NULL;
@@ -147,7 +147,7 @@ static const uint32_t *find_prefetch_limits(const overlapping *z) {
 }
 
 /* Lists the predecessors of every piece. The return waits for all pieces, so that it stays last. */
-static void find_dependencies(overlapping *z) {
+static void find_dependencies(overlapper *z) {
   size_t n = z->s.num;
   uint32_t *first = msc_new_array(z->pass->scratch, uint32_t, n + 1),
            *before = msc_new_array(z->pass->scratch, uint32_t, z->deps.first[z->deps.num_ops] + 4 * n);
@@ -174,7 +174,7 @@ static bool may_be_summed_in_place(const msc_value *v) { return v->def && !msc_i
 
 /* By value id: the value whose place it uses: a view uses its operand's place, and a sum over ranks that of its
  * operand if nothing else reads it. */
-static uint32_t *find_place_roots(const overlapping *z, size_t num_values) {
+static uint32_t *find_place_roots(const overlapper *z, size_t num_values) {
   uint32_t *root = msc_new_array(z->pass->scratch, uint32_t, num_values);
   for (uint32_t i = 0; i < num_values; i++) root[i] = i;
   for (size_t i = 0; i < z->deps.num_ops; i++) {
@@ -187,7 +187,7 @@ static uint32_t *find_place_roots(const overlapping *z, size_t num_values) {
 }
 
 /* By value id: has it a place of its own? New values of arguments lie in the places of the arguments. */
-static bool *find_placed(const overlapping *z, const uint32_t *root, size_t num_values) {
+static bool *find_placed(const overlapper *z, const uint32_t *root, size_t num_values) {
   bool *placed = msc_new_array(z->pass->scratch, bool, num_values);
   const msc_op *ret = z->f->body->last;
   for (size_t i = 0; i < z->deps.num_ops; i++)
@@ -200,7 +200,7 @@ static bool *find_placed(const overlapping *z, const uint32_t *root, size_t num_
   return placed;
 }
 
-static void list_placed_values(overlapping *z) {
+static void list_placed_values(overlapper *z) {
   msc_arena *a = z->pass->scratch;
   size_t num_values = msc_number(z->f->body).num_values, num = 0;
   const uint32_t *root = find_place_roots(z, num_values);
@@ -233,7 +233,7 @@ static void list_placed_values(overlapping *z) {
 
 /* ---- the order ---- */
 
-static void write_order(overlapping *z, const uint32_t *order) {
+static void write_order(overlapper *z, const uint32_t *order) {
   uint32_t *beside = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
   msc_streams_measure(z->pass->scratch, &z->s, order, beside);
   z->f->body->first = z->f->body->last = NULL;
@@ -248,24 +248,24 @@ static void write_order(overlapping *z, const uint32_t *order) {
   }
 }
 
-static overlapping start_overlapping(msc_pass_ctx *pass, msc_func *f) {
-  overlapping z = {.pass = pass,
-                   .f = f,
-                   .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module)),
-                   .deps = msc_depend_of(pass->scratch, f)};
+static overlapper start_overlapping(msc_pass_ctx *pass, msc_func *f) {
+  overlapper z = {.pass = pass,
+                  .f = f,
+                  .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module)),
+                  .deps = msc_depend_of(pass->scratch, f)};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &z.cost);
   z.s.num = merge_ops_into_pieces(&z);
   return z;
 }
 
-static uint32_t *program_order(const overlapping *z) {
+static uint32_t *program_order(const overlapper *z) {
   uint32_t *order = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
   for (uint32_t i = 0; i < z->s.num; i++) order[i] = i;
   return order;
 }
 
 uint64_t msc_section_ns(msc_pass_ctx *pass, msc_func *f) {
-  overlapping z = start_overlapping(pass, f);
+  overlapper z = start_overlapping(pass, f);
   predict_times(&z);
   find_dependencies(&z);
   return msc_streams_measure(pass->scratch, &z.s, program_order(&z), NULL).ns;
@@ -273,7 +273,7 @@ uint64_t msc_section_ns(msc_pass_ctx *pass, msc_func *f) {
 
 const uint64_t *msc_op_times(msc_pass_ctx *pass, msc_func *f) {
   uint64_t *ns = msc_new_array(pass->scratch, uint64_t, msc_number(f->body).num_ops);
-  overlapping z = start_overlapping(pass, f);
+  overlapper z = start_overlapping(pass, f);
   bool link;
   for (const msc_op *op = f->body->first; op; op = op->next) ns[op->id] = op_ns(&z, op, &link);
   return ns;
@@ -281,14 +281,14 @@ const uint64_t *msc_op_times(msc_pass_ctx *pass, msc_func *f) {
 
 /* ---- memory that the user saves ---- */
 
-static bool recomputes_ops(const overlapping *z) {
+static bool recomputes_ops(const overlapper *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++)
     if (msc_op_attr(z->deps.op[i], MSC_FACT(recompute))) return true;
   return false;
 }
 
 /* The bytes that the largest collective reads or makes, whichever is more. */
-static uint64_t largest_collective(const overlapping *z) {
+static uint64_t largest_collective(const overlapper *z) {
   uint64_t most = 0;
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
@@ -304,7 +304,7 @@ static uint64_t largest_collective(const overlapping *z) {
 
 /* The bytes that an order may need beyond program order: those that collectives under way hold. UINT64_MAX: the user
  * saves no memory. */
-static uint64_t allowed_extra_bytes(const overlapping *z) {
+static uint64_t allowed_extra_bytes(const overlapper *z) {
   int64_t zero = z->pass->config ? msc_config_zero(z->pass->config) : 0;
   uint64_t depth, bytes;
   if (zero >= 2) {
@@ -318,7 +318,7 @@ static uint64_t add_saturating(uint64_t a, uint64_t b) { return a > UINT64_MAX -
 static uint64_t smaller_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Finds the fastest order that needs at most `most` bytes as pass allocate places it; if none does, program order. */
-static msc_streams_time find_order_within(overlapping *z, uint64_t most, uint32_t *order) {
+static msc_streams_time find_order_within(overlapper *z, uint64_t most, uint32_t *order) {
   enum { TRIES = 6 };
   uint32_t *last = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
   uint64_t bytes = 0;
@@ -341,7 +341,7 @@ static msc_streams_time find_order_within(overlapping *z, uint64_t most, uint32_
 }
 
 static void order_func_for_overlap(msc_pass_ctx *pass, msc_func *f) {
-  overlapping z = start_overlapping(pass, f);
+  overlapper z = start_overlapping(pass, f);
   if (!predict_times(&z)) return;
   find_dependencies(&z);
   list_placed_values(&z);

@@ -28,7 +28,7 @@ typedef struct {
   size_t num, room, num_padded;
   msc_value **value;      /* values [.., narrow] that become [.., wide] */
   msc_value **from, **to; /* weights and biases, and their padded copies */
-} aligning;
+} aligner;
 
 static int64_t count_columns(const msc_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
@@ -64,7 +64,7 @@ static bool is_gradient_product(const msc_op *op, size_t i) {
   return is_gradient_of_weight(op, i) || (i == 0 && !msc_op_bool(op, "transpose_a"));
 }
 
-static void add_score_value(aligning *z, msc_value *v) {
+static void add_score_value(aligner *z, msc_value *v) {
   for (size_t i = 0; i < z->num; i++)
     if (z->value[i] == v) return;
   z->value[z->num++] = v;
@@ -72,7 +72,7 @@ static void add_score_value(aligning *z, msc_value *v) {
 
 /* Collects y and all values of its shape that are computed from it.  Returns false if an op that cannot be widened
  * reads one of them. */
-static bool collect_score_values(aligning *z, msc_value *y) {
+static bool collect_score_values(aligner *z, msc_value *y) {
   add_score_value(z, y);
   for (size_t done = 0; done < z->num; done++)
     for (const msc_use *u = z->value[done]->uses; u; u = u->next) {
@@ -88,7 +88,7 @@ static bool collect_score_values(aligning *z, msc_value *y) {
 
 /* ---- building ---- */
 
-static const msc_type *widened_type(const aligning *z, const msc_type *t, int dim) {
+static const msc_type *widened_type(const aligner *z, const msc_type *t, int dim) {
   int64_t size[MSC_MAX_RANK];
   memcpy(size, t->dim, sizeof size);
   size[dim] = z->wide;
@@ -96,20 +96,20 @@ static const msc_type *widened_type(const aligning *z, const msc_type *t, int di
 }
 
 /* `whole` with dimension `dim` widened, as what a widened part is a part of; NULL: not known, as of a cut dimension. */
-static const msc_type *widened_whole(const aligning *z, const msc_type *whole, int dim) {
+static const msc_type *widened_whole(const aligner *z, const msc_type *whole, int dim) {
   if (!whole || !whole->layout || msc_layout_parts(whole->layout, dim) > 1) return NULL;
   return msc_type_with_layout(z->pass->ctx, widened_type(z, whole, dim), whole->layout);
 }
 
 /* Widens dimension `dim` of v. Ops that recorded the wholes of their operands do so no more. */
-static void widen_value(const aligning *z, msc_value *v, int dim) {
+static void widen_value(const aligner *z, msc_value *v, int dim) {
   v->type = widened_type(z, v->type, dim);
   v->whole = widened_whole(z, v->whole, dim);
   for (const msc_use *u = v->uses; u; u = u->next) msc_op_unset(u->user, MSC_FACT(reads));
 }
 
 /* Sets an attribute to `dims`, with `value` in place of the entry for `dim`. */
-static void set_ints_with_dim(const aligning *z, msc_op *op, const char *name, const msc_type *t, const int64_t *dims,
+static void set_ints_with_dim(const aligner *z, msc_op *op, const char *name, const msc_type *t, const int64_t *dims,
                               int dim, int64_t value) {
   int64_t v[MSC_MAX_RANK];
   for (int d = 0; d < t->rank; d++) v[d] = d == dim ? value : dims[d];
@@ -119,7 +119,7 @@ static void set_ints_with_dim(const aligning *z, msc_op *op, const char *name, c
 static const int64_t zeros[MSC_MAX_RANK];
 
 /* Pads dimension `dim` of a weight or bias with zeros, once for each value. */
-static msc_value *pad_with_zeros(aligning *z, msc_value *w, int dim, msc_op *before) {
+static msc_value *pad_with_zeros(aligner *z, msc_value *w, int dim, msc_op *before) {
   size_t i = 0;
   while (i < z->num_padded && z->from[i] != w) i++;
   if (i < z->num_padded) return z->to[i];
@@ -134,7 +134,7 @@ static msc_value *pad_with_zeros(aligning *z, msc_value *w, int dim, msc_op *bef
 }
 
 /* Widens result y of op and gives its users a slice without the padding. */
-static void slice_result(aligning *z, msc_value *y, int dim, msc_op *op) {
+static void slice_result(aligner *z, msc_value *y, int dim, msc_op *op) {
   msc_op *slice = msc_op_new(z->f, OP_slice, 1, &y, 1, op->loc);
   const msc_type *narrow = y->type;
   set_ints_with_dim(z, slice, "start", narrow, zeros, dim, 0);
@@ -153,7 +153,7 @@ static bool feeds_loss(const msc_value *v) {
   return u != NULL;
 }
 
-static void tell_losses(const aligning *z, const msc_value *v) {
+static void tell_losses(const aligner *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     if (!is_labelled_loss(u->user)) continue;
     msc_op_put(u->user, msc_fact_whole(z->narrow));
@@ -161,7 +161,7 @@ static void tell_losses(const aligning *z, const msc_value *v) {
   }
 }
 
-static void rewrite_gradients(aligning *z, const msc_value *v) {
+static void rewrite_gradients(aligner *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     msc_op *op = u->user;
     size_t i = (size_t)(u - op->in);
@@ -175,7 +175,7 @@ static void rewrite_gradients(aligning *z, const msc_value *v) {
   }
 }
 
-static void widen_scores(aligning *z, msc_op *first) {
+static void widen_scores(aligner *z, msc_op *first) {
   msc_value *bias = msc_gemm_operand(first, MSC_GEMM_BIAS);
   msc_set_operand(first, 1, pad_with_zeros(z, first->in[1].value, !msc_op_bool(first, "transpose_b"), first));
   if (bias) msc_set_operand(first, 2, pad_with_zeros(z, bias, 0, first));
@@ -192,7 +192,7 @@ static void widen_scores(aligning *z, msc_op *first) {
 }
 
 /* True if a loss in f32 reads the scores: else a wider copy of the weights does not pay. */
-static bool has_loss(const aligning *z) {
+static bool has_loss(const aligner *z) {
   for (size_t i = 0; i < z->num; i++)
     if (feeds_loss(z->value[i])) return z->value[i]->type->dtype == MSC_F32;
   return false;
@@ -204,13 +204,13 @@ static int64_t align(msc_pass_ctx *pass, msc_func *f) {
   int64_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!makes_scores(op)) continue;
-    aligning z = {.pass = pass,
-                  .f = f,
-                  .narrow = count_columns(op->out[0].type),
-                  .room = room,
-                  .value = value,
-                  .from = value + room,
-                  .to = value + 2 * room};
+    aligner z = {.pass = pass,
+                 .f = f,
+                 .narrow = count_columns(op->out[0].type),
+                 .room = room,
+                 .value = value,
+                 .from = value + room,
+                 .to = value + 2 * room};
     z.wide = (z.narrow + UNIT - 1) / UNIT * UNIT;
     if (!collect_score_values(&z, &op->out[0]) || !has_loss(&z)) continue;
     widen_scores(&z, op);

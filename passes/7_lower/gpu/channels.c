@@ -33,11 +33,11 @@ typedef struct {
   bool changes; /* else copies are counted */
   bool failed;
   uint64_t copied, spared; /* bytes */
-} turning;
+} channel_mover;
 
 /* NULL: v was made here.  Such a value has the number 0, as the function's first argument. */
-static image *image_of(const turning *z, const msc_value *v) { return v->id || !v->def ? &z->of[v->id] : NULL; }
-static bool has_twin(const turning *z, const msc_value *v) { return image_of(z, v) && image_of(z, v)->has; }
+static image *image_of(const channel_mover *z, const msc_value *v) { return v->id || !v->def ? &z->of[v->id] : NULL; }
+static bool has_twin(const channel_mover *z, const msc_value *v) { return image_of(z, v) && image_of(z, v)->has; }
 
 static uint64_t moved_bytes(const msc_value *v) { return 2 * (uint64_t)msc_type_bytes(v->type); }
 
@@ -54,7 +54,7 @@ static bool lies_alike(const msc_value *v) {
   return dim[1] == 1 || (dim[2] == 1 && dim[3] == 1);
 }
 
-static msc_builder builder_before(const turning *z, msc_op *op) {
+static msc_builder builder_before(const channel_mover *z, msc_op *op) {
   return (msc_builder){.func = z->f, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
 }
 
@@ -68,7 +68,7 @@ static msc_value *turned(msc_builder *b, msc_value *v, const int64_t *perm) {
 /* ---- operands ---- */
 
 /* A smaller operand of an elementwise op on images, as it is broadcast to twins. */
-static msc_value *turn_small(turning *z, msc_op *op, msc_value *v) {
+static msc_value *turn_small(channel_mover *z, msc_op *op, msc_value *v) {
   int64_t dim[4] = {1, 1, 1, 1};
   msc_builder b = builder_before(z, op);
   if (!z->changes || v->type->rank == 0) return v;
@@ -77,7 +77,7 @@ static msc_value *turn_small(turning *z, msc_op *op, msc_value *v) {
 }
 
 /* Makes the twin of an image that has none, in front of op. */
-static void make_twin(turning *z, msc_op *op, msc_value *v) {
+static void make_twin(channel_mover *z, msc_op *op, msc_value *v) {
   image *i = image_of(z, v);
   const msc_op *def = v->def;
   if (i->has) return;
@@ -95,7 +95,7 @@ static void make_twin(turning *z, msc_op *op, msc_value *v) {
 }
 
 /* The operand of an op that knows no twins. */
-static void give_back(turning *z, msc_op *op, size_t k) {
+static void give_back(channel_mover *z, msc_op *op, size_t k) {
   image *i = image_of(z, op->in[k].value);
   if (!i->is_back && !lies_alike(op->in[k].value)) z->copied += moved_bytes(op->in[k].value);
   i->is_back = true;
@@ -114,7 +114,7 @@ static bool is_narrow_convolution(const msc_op *op) {
 }
 
 /* Lets a convolution read and write twins.  A bias, [1, c, 1, 1], is the same memory in any order. */
-static void turn_convolution(turning *z, msc_op *op) {
+static void turn_convolution(channel_mover *z, msc_op *op) {
   for (size_t k = 0; k < op->num_in; k++) {
     msc_value *v = op->in[k].value;
     if (is_line(v)) continue;
@@ -145,7 +145,7 @@ static bool is_whole_image(const msc_value *v, const msc_value *y) {
   return whole;
 }
 
-static bool is_elementwise_on_twins(const turning *z, const msc_op *op) {
+static bool is_elementwise_on_twins(const channel_mover *z, const msc_op *op) {
   unsigned flags = msc_info(op)->flags;
   bool twins = false;
   if (msc_form_of(op) != MSC_FORM_ELEMENTWISE || !(flags & MSC_PURE) || flags & (MSC_RANDOM | MSC_UPDATE) || op->body ||
@@ -172,7 +172,7 @@ static bool turned_dims(const msc_op *op, int64_t dims[4], int *out_num) {
   return true;
 }
 
-static bool reduces_twin(const turning *z, const msc_op *op) {
+static bool reduces_twin(const channel_mover *z, const msc_op *op) {
   int64_t dims[4];
   int num;
   return msc_form_of(op) == MSC_FORM_REDUCE && op->num_in == 1 && op->num_out == 1 && has_twin(z, op->in[0].value) &&
@@ -180,7 +180,7 @@ static bool reduces_twin(const turning *z, const msc_op *op) {
 }
 
 /* The op on twins, in front of it. */
-static msc_op *insert_twin(turning *z, msc_op *op, msc_value *const *in) {
+static msc_op *insert_twin(channel_mover *z, msc_op *op, msc_value *const *in) {
   int64_t dims[4];
   int num;
   msc_op *twin = msc_op_copy(z->f, op, in);
@@ -193,7 +193,7 @@ static msc_op *insert_twin(turning *z, msc_op *op, msc_value *const *in) {
   return twin;
 }
 
-static void turn_elementwise(turning *z, msc_op *op) {
+static void turn_elementwise(channel_mover *z, msc_op *op) {
   msc_value *in[8];
   for (size_t k = 0; k < op->num_in; k++) {
     msc_value *v = op->in[k].value;
@@ -210,7 +210,7 @@ static void turn_elementwise(turning *z, msc_op *op) {
   if (z->changes) image_of(z, &op->out[0])->twin = &insert_twin(z, op, in)->out[0];
 }
 
-static void turn_reduction(turning *z, msc_op *op) {
+static void turn_reduction(channel_mover *z, msc_op *op) {
   bool image_left = op->out[0].type->rank == 4;
   if (image_left) image_of(z, &op->out[0])->has = true;
   if (!z->changes) return;
@@ -219,7 +219,7 @@ static void turn_reduction(turning *z, msc_op *op) {
   else msc_replace_uses(&op->out[0], &twin->out[0]);
 }
 
-static void turn_op(turning *z, msc_op *op) {
+static void turn_op(channel_mover *z, msc_op *op) {
   enum { MOST_OPERANDS = 8 };
   if (is_narrow_convolution(op)) turn_convolution(z, op);
   else if (op->num_in <= MOST_OPERANDS && is_elementwise_on_twins(z, op)) turn_elementwise(z, op);
@@ -230,7 +230,7 @@ static void turn_op(turning *z, msc_op *op) {
 }
 
 /* Goes through the function as it was, once. */
-static void turn_ops(turning *z, msc_arena *arena, bool changes) {
+static void turn_ops(channel_mover *z, msc_arena *arena, bool changes) {
   z->of = msc_new_array(arena, image, z->num);
   z->changes = changes;
   for (msc_op *op = z->f->body->first, *next; op && !z->failed; op = next) {
@@ -253,7 +253,7 @@ static void erase_unused(msc_func *f, msc_arena *arena) {
 bool pass_channels(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
   for (msc_func *f = m->first; f; f = f->next) {
-    turning z = {.f = f, .num = msc_number(f->body).num_values};
+    channel_mover z = {.f = f, .num = msc_number(f->body).num_values};
     turn_ops(&z, pass->scratch, false);
     if (!z.spared) continue; /* and where there are convolutions, there are arguments */
     msc_stat(pass, "bytes that the library would copy", (int64_t)z.spared);

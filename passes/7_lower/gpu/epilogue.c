@@ -22,7 +22,7 @@
 
 typedef struct {
   int64_t absorbed;
-} absorbing;
+} absorber;
 
 /* The library applies relu and gelu to single matrices whose number of columns is a multiple of 8. */
 static bool takes_function(const msc_op *gemm) {
@@ -79,7 +79,7 @@ static msc_op *add_gemm_result(msc_op *gemm, msc_gemm_extra x) {
 }
 
 /* Replaces op `old` by result i of the gemm.  False: an error was reported. */
-static bool replace_by_result(absorbing *z, msc_op *gemm, int i, msc_op *old) {
+static bool replace_by_result(absorber *z, msc_op *gemm, int i, msc_op *old) {
   MSC_TRY(msc_infer(gemm));
   msc_replace_uses(&old->out[0], &gemm->out[i]);
   msc_op_erase(old);
@@ -94,7 +94,7 @@ static void move_before(msc_op *where, msc_op *op) {
 
 /* ---- a weight's gradient: sums over all rows ---- */
 
-static bool absorb_cast_to_f32(absorbing *z, msc_op *gemm) {
+static bool absorb_cast_to_f32(absorber *z, msc_op *gemm) {
   msc_op *cast = msc_only_user(&gemm->out[0], OP_cast);
   if (!cast || !msc_op_bool(gemm, "transpose_a") || !has_no_epilogue(gemm) || cast->out[0].type->dtype != MSC_F32 ||
       msc_dtype_bytes(gemm->out[0].type->dtype) != 2)
@@ -150,7 +150,7 @@ static bool move_up_before(msc_op *gemm, msc_op *where) {
 }
 
 /* Absorbs the sum of b over its rows, or that of a.  b first: it is usually dy of x^T dy. */
-static bool absorb_row_sum(absorbing *z, msc_op *gemm) {
+static bool absorb_row_sum(absorber *z, msc_op *gemm) {
   const msc_type *y = gemm->out[0].type;
   if (!msc_op_bool(gemm, "transpose_a") || msc_op_bool(gemm, "transpose_b") || y->rank != 2 || !has_no_epilogue(gemm) ||
       msc_dtype_bytes(y->dtype) > 4)
@@ -165,7 +165,7 @@ static bool absorb_row_sum(absorbing *z, msc_op *gemm) {
 
 /* ---- functions ---- */
 
-static bool absorb_gelu(absorbing *z, msc_op *gemm) {
+static bool absorb_gelu(absorber *z, msc_op *gemm) {
   msc_op *gelu = any_user(&gemm->out[0], OP_gelu);
   if (!gelu || !takes_function(gemm) || gemm->num_out > 1 || strcmp(msc_op_str(gelu, "form"), "tanh")) return true;
   if (!msc_has_one_use(&gemm->out[0])) {
@@ -177,7 +177,7 @@ static bool absorb_gelu(absorbing *z, msc_op *gemm) {
 }
 
 /* Moves the gemm to `last`, which reads aux, and lets it compute `last`. */
-static bool absorb_slope(absorbing *z, msc_op *gemm, const char *function, msc_value *aux, msc_op *last) {
+static bool absorb_slope(absorber *z, msc_op *gemm, const char *function, msc_value *aux, msc_op *last) {
   msc_op_set(gemm, function, msc_bool(true));
   msc_op_set(gemm, "slope", msc_bool(true));
   add_operand(gemm, MSC_GEMM_AUX, aux);
@@ -185,7 +185,7 @@ static bool absorb_slope(absorbing *z, msc_op *gemm, const char *function, msc_v
   return replace_by_result(z, gemm, 0, last);
 }
 
-static bool absorb_gelu_slope(absorbing *z, msc_op *gemm) {
+static bool absorb_gelu_slope(absorber *z, msc_op *gemm) {
   msc_gradient_match m;
   msc_op *last = msc_only_user(&gemm->out[0], OP_mul);
   if (!last || !takes_function(gemm) || !has_no_epilogue(gemm) ||
@@ -207,7 +207,7 @@ static msc_value *find_relu_bits(msc_value *y) {
   return msc_infer(gemm) ? &gemm->out[1] : NULL;
 }
 
-static bool absorb_relu_slope(absorbing *z, msc_op *gemm) {
+static bool absorb_relu_slope(absorber *z, msc_op *gemm) {
   msc_gradient_match m;
   msc_op *last = msc_only_user(&gemm->out[0], OP_select);
   if (!last || !takes_function(gemm) || !has_no_epilogue(gemm) ||
@@ -222,7 +222,7 @@ static bool absorb_relu_slope(absorbing *z, msc_op *gemm) {
 /* True if v is stored whatever its users are fused with. */
 static bool is_stored_value(const msc_value *v) { return !v->def || v->def->kind == OP_gemm || !msc_has_one_use(v); }
 
-static bool absorb_add(absorbing *z, msc_op *gemm) {
+static bool absorb_add(absorber *z, msc_op *gemm) {
   msc_op *add = msc_only_user(&gemm->out[0], OP_add);
   if (!add || gemm->num_out > 1 || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") ||
       msc_gemm_operand(gemm, MSC_GEMM_ADD))
@@ -260,7 +260,7 @@ static void move_first_compare_up(msc_op *compare) {
   move_before(compare, compare->in[1].value->def);
 }
 
-static bool absorb_sum(absorbing *z, msc_op *gemm) {
+static bool absorb_sum(absorber *z, msc_op *gemm) {
   msc_op *select = any_user(&gemm->out[0], OP_select);
   size_t uses = 0;
   for (const msc_use *u = gemm->out[0].uses; u; u = u->next) uses++;
@@ -288,10 +288,10 @@ static void erase_absorbed_ops(msc_func *f) {
   }
 }
 
-typedef bool absorb_fn(absorbing *z, msc_op *gemm);
+typedef bool absorb_fn(absorber *z, msc_op *gemm);
 
 /* Calls fn for every gemm of the library.  fn may replace that gemm and those after it. */
-static bool absorb_into_all(msc_pass_ctx *pass, absorbing *z, msc_func *f, absorb_fn *fn) {
+static bool absorb_into_all(msc_pass_ctx *pass, absorber *z, msc_func *f, absorb_fn *fn) {
   size_t num = 0;
   msc_op **gemm = msc_new_array(pass->scratch, msc_op *, msc_number(f->body).num_ops + 1);
   for (msc_op *op = f->body->first; op; op = op->next)
@@ -304,7 +304,7 @@ static bool absorb_into_all(msc_pass_ctx *pass, absorbing *z, msc_func *f, absor
 bool pass_epilogue(msc_pass_ctx *pass, msc_module *m) {
   static absorb_fn *const fns[] = {absorb_cast_to_f32, absorb_row_sum, absorb_gelu, absorb_gelu_slope,
                                    absorb_relu_slope,  absorb_add,     absorb_sum};
-  absorbing z = {0};
+  absorber z = {0};
   if (!msc_config_bool(pass->config, MSC_KEY_library_epilogues)) return true;
   for (msc_func *f = m->first; f; f = f->next) {
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) MSC_TRY(absorb_into_all(pass, &z, f, fns[i]));

@@ -8,7 +8,7 @@ enum { X, Y, DY, NUM_PLACES };
 typedef struct {
   const msc_value *placeholder[NUM_PLACES];
   msc_value *bound[NUM_PLACES]; /* the value that it matched; NULL: none yet */
-} matching;
+} gradient_matcher;
 
 static bool attrs_are_equal(const msc_op *a, const msc_op *b) {
   if (a->num_attrs != b->num_attrs) return false;
@@ -17,16 +17,16 @@ static bool attrs_are_equal(const msc_op *a, const msc_op *b) {
   return true;
 }
 
-static bool matches(matching *m, const msc_value *pattern, msc_value *v);
+static bool matches(gradient_matcher *m, const msc_value *pattern, msc_value *v);
 
-static bool operands_match(matching *m, const msc_op *pattern, const msc_op *op, bool swapped) {
+static bool operands_match(gradient_matcher *m, const msc_op *pattern, const msc_op *op, bool swapped) {
   for (size_t i = 0; i < op->num_in; i++)
     if (!matches(m, pattern->in[i].value, op->in[swapped ? 1 - i : i].value)) return false;
   return true;
 }
 
 /* True if v computes the pattern; binds its placeholders.  Recursive: patterns are a few ops deep. */
-static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
+static bool matches(gradient_matcher *m, const msc_value *pattern, msc_value *v) {
   for (int i = 0; i < NUM_PLACES; i++) {
     if (m->placeholder[i] != pattern) continue;
     if (!m->bound[i]) m->bound[i] = v;
@@ -36,7 +36,7 @@ static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
   if (!a || !b || a->kind != b->kind || a->num_in != b->num_in || b->num_out != 1 ||
       pattern->type->dtype != v->type->dtype || !attrs_are_equal(a, b))
     return false;
-  matching before = *m;
+  gradient_matcher before = *m;
   if (operands_match(m, a, b, false)) return true;
   if (!(msc_info(a)->flags & MSC_COMMUTES)) return false;
   *m = before;
@@ -45,7 +45,7 @@ static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
 
 /* Builds the gradient in function `aside`; NULL: an error was reported. */
 static const msc_value *build_pattern(msc_func *aside, msc_op_kind kind, const char *form, const msc_type *type,
-                                      matching *m) {
+                                      gradient_matcher *m) {
   msc_context *ctx = aside->module->ctx;
   msc_builder b = {.func = aside, .block = aside->body, .loc = aside->loc};
   msc_value *x = msc_add_arg(aside->body, type, "x"), *dy = msc_add_arg(aside->body, type, "dy"), *dx = NULL;
@@ -59,7 +59,7 @@ static const msc_value *build_pattern(msc_func *aside, msc_op_kind kind, const c
 
 bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const char *form,
                         msc_gradient_match *out_match) {
-  matching m = {{NULL}, {NULL}};
+  gradient_matcher m = {{NULL}, {NULL}};
   msc_func *aside = msc_func_new(last->block->func->module, "gradient");
   const msc_value *pattern = build_pattern(aside, kind, form, dy->type, &m);
   m.bound[DY] = (msc_value *)(uintptr_t)dy;

@@ -27,7 +27,7 @@ typedef struct {
   int num;
   part *part[PARTS];
   int64_t heads[PARTS], columns[PARTS];
-} merging;
+} merger;
 
 static bool swaps_heads(const msc_op *op) {
   int64_t perm[MSC_MAX_RANK];
@@ -48,7 +48,7 @@ static msc_value *operand_of_reshape(msc_value *v) {
 }
 
 /* Collects the parts from `first` on that are computed from the same rows and have heads of the same size. */
-static void collect_like_parts(merging *z, part *all, const bool *found, int first) {
+static void collect_like_parts(merger *z, part *all, const bool *found, int first) {
   const part *p = &all[first];
   z->num = 0;
   for (int i = first; i < PARTS; i++) {
@@ -63,7 +63,7 @@ static void collect_like_parts(merging *z, part *all, const bool *found, int fir
   }
 }
 
-static int64_t total_size(const merging *z, const int64_t *size) {
+static int64_t total_size(const merger *z, const int64_t *size) {
   int64_t sum = 0;
   for (int i = 0; i < z->num; i++) sum += size[i];
   return sum;
@@ -71,18 +71,18 @@ static int64_t total_size(const merging *z, const int64_t *size) {
 
 /* ---- building ---- */
 
-static msc_value *swap_heads(merging *z, msc_value *heads) {
+static msc_value *swap_heads(merger *z, msc_value *heads) {
   return transpose(&z->b, heads, (const int64_t[]){0, 2, 1, 3});
 }
 
 /* Slices part i out of v, whose dimension `dim` has parts of these sizes. */
-static msc_value *slice_own_part(merging *z, msc_value *v, int dim, const int64_t *size, int i) {
+static msc_value *slice_own_part(merger *z, msc_value *v, int dim, const int64_t *size, int i) {
   int64_t start = 0;
   for (int k = 0; k < i; k++) start += size[k];
   return part_of(&z->b, v, dim, start, start + size[i]);
 }
 
-static msc_value *build_gemm(merging *z, const msc_op *like, size_t num, msc_value *const *in) {
+static msc_value *build_gemm(merger *z, const msc_op *like, size_t num, msc_value *const *in) {
   msc_op *gemm = msc_op_new(z->b.func, OP_gemm, num, in, 1, z->b.loc);
   for (size_t i = 0; i < like->num_attrs; i++) msc_op_set(gemm, like->attrs[i].name, like->attrs[i].value);
   gemm->name = z->b.name;
@@ -90,14 +90,14 @@ static msc_value *build_gemm(merging *z, const msc_op *like, size_t num, msc_val
   return msc_infer(gemm) ? &gemm->out[0] : NULL;
 }
 
-static void build_before_op(merging *z, msc_op *before, const msc_op *like) {
+static void build_before_op(merger *z, msc_op *before, const msc_op *like) {
   z->b.before = before, z->b.loc = like->loc, z->b.name = like->name;
 }
 
 static msc_op *later_op(msc_op *a, msc_op *b) { return !a || (b && b->id > a->id) ? b : a; }
 
 /* Concatenates operand i of each part's gemm, or finds a concat of them that is there already. */
-static msc_value *join_operands(merging *z, size_t i, int dim) {
+static msc_value *join_operands(merger *z, size_t i, int dim) {
   msc_value *v[PARTS];
   for (int k = 0; k < z->num; k++) v[k] = z->part[k]->gemm->in[i].value;
   for (const msc_use *u = v[0]->uses; u; u = u->next) {
@@ -131,7 +131,7 @@ static void erase_source(part *p) {
   msc_op_erase(p->gemm);
 }
 
-static bool merge_forward(merging *z) {
+static bool merge_forward(merger *z) {
   msc_op *last = NULL;
   for (int i = 0; i < z->num; i++) last = later_op(last, z->part[i]->gemm);
   build_before_op(z, last, z->part[0]->gemm);
@@ -213,7 +213,7 @@ static msc_op *find_add_of_two(msc_value *const *v, int num) {
 }
 
 /* Finds the adds that sum all dx, the last one first, and returns the last; NULL: they are not summed. */
-static msc_op *find_sum_of_data(const merging *z, msc_op **out_add) {
+static msc_op *find_sum_of_data(const merger *z, msc_op **out_add) {
   msc_value *v[PARTS];
   int num = z->num;
   for (int i = 0; i < num; i++) v[i] = &z->part[i]->gemm->out[0];
@@ -230,7 +230,7 @@ static msc_op *find_sum_of_data(const merging *z, msc_op **out_add) {
   return out_add[0];
 }
 
-static msc_value *reshape_to_rows(merging *z, msc_value *v, int64_t columns) {
+static msc_value *reshape_to_rows(merger *z, msc_value *v, int64_t columns) {
   return reshape(&z->b, v, 2, (const int64_t[]){v && columns ? msc_type_elems(v->type) / columns : 0, columns});
 }
 
@@ -243,7 +243,7 @@ static msc_op *find_first_user(const msc_value *v) {
 
 /* Replaces the op old(part) of each part by columns of `whole`, behind a cast if that is all that follows each.
  * Columns are sliced in front of their first use. */
-static bool replace_by_columns(merging *z, msc_value *whole, msc_op *(*old)(part *p)) {
+static bool replace_by_columns(merger *z, msc_value *whole, msc_op *(*old)(part *p)) {
   const msc_op *cast = msc_only_user(&old(z->part[0])->out[0], OP_cast);
   for (int i = 1; i < z->num && cast; i++) {
     const msc_op *other = msc_only_user(&old(z->part[i])->out[0], OP_cast);
@@ -268,7 +268,7 @@ static msc_op *get_weight(part *p) { return p->weight; }
 static msc_op *get_bias(part *p) { return p->bias; }
 
 /* Merges dw and the sums over rows, at a place where dy and x are computed. */
-static bool merge_parameters(merging *z, msc_value *rows) {
+static bool merge_parameters(merger *z, msc_value *rows) {
   const msc_op *weight = z->part[0]->weight, *bias = z->part[0]->bias;
   msc_value *x = weight->in[0].value,
             *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, operand_of_reshape(x), 2, x->type->dim) : x,
@@ -283,7 +283,7 @@ static bool merge_parameters(merging *z, msc_value *rows) {
   return whole && replace_by_columns(z, whole, get_weight);
 }
 
-static bool merge_data(merging *z, msc_value *rows, msc_op **add) {
+static bool merge_data(merger *z, msc_value *rows, msc_op **add) {
   build_before_op(z, add[0], z->part[0]->gemm);
   msc_value *in[2] = {rows, join_operands(z, 1, 1)};
   msc_value *dx = in[1] ? build_gemm(z, z->part[0]->gemm, 2, in) : NULL;
@@ -308,7 +308,7 @@ static void erase_gradient(part *p) {
   msc_op_erase(p->heads->def);
 }
 
-static bool merge_backward(merging *z, msc_op *grad, msc_op **add) {
+static bool merge_backward(merger *z, msc_op *grad, msc_op **add) {
   msc_value *heads[PARTS];
   const msc_type *t = z->part[0]->heads->type;
   int64_t dim[3] = {t->dim[0], t->dim[1], total_size(z, z->columns)};
@@ -323,7 +323,7 @@ static bool merge_backward(merging *z, msc_op *grad, msc_op **add) {
 
 /* ---- the pass ---- */
 
-static bool merge_attention(merging *z, msc_op *op, bool backward, int64_t *count) {
+static bool merge_attention(merger *z, msc_op *op, bool backward, int64_t *count) {
   msc_number(op->block);
   part all[PARTS];
   bool found[PARTS];
@@ -345,7 +345,7 @@ bool pass_merge(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first; op; op = op->next) {
-      merging z = {.b = {.func = f, .block = f->body}};
+      merger z = {.b = {.func = f, .block = f->body}};
       if (!msc_is_graph(op) || msc_form_of(op) != MSC_FORM_ATTENTION) continue;
       MSC_TRY(merge_attention(&z, op, op->kind == OP_flash_attention_grad, &num));
     }

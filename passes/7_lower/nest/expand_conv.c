@@ -1,5 +1,5 @@
 /* expand_conv.c: ops whose windows slide over h and w -> instructions. The elements of a window are axes of their own:
- * those of the weights, or of the op alone. Elements beside the image are 0 and are skipped. */
+ * those of the weights, or of the op alone. Elements in the padding are 0 and are skipped. */
 #include <math.h>
 
 #include "ir/conv.h"
@@ -7,9 +7,9 @@
 
 typedef struct {
   msc_conv c;
-  int kernel[2];   /* axes; -1: one element */
-  uint16_t over;   /* their mask */
-} sliding;
+  int kernel[2]; /* axes; -1: one element */
+  uint16_t over; /* their mask */
+} sliding_window;
 
 static uint16_t mask_of_axis(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
@@ -122,8 +122,8 @@ static uint16_t sum_products(msc_nester *n, const msc_view *view, uint16_t over,
   return sum;
 }
 
-static sliding slide_over(msc_nester *n, const msc_op *op, int weights) {
-  sliding s = {.c = msc_conv_of(op)};
+static sliding_window slide_over(msc_nester *n, const msc_op *op, int weights) {
+  sliding_window s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
     s.kernel[i] = msc_nest_axis(n, weights, 2 + i);
     s.over |= mask_of_axis(s.kernel[i]);
@@ -136,7 +136,7 @@ uint16_t loop_conv2d(msc_nester *n, const msc_value *result, const msc_view *vie
   const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), w = msc_nest_find_value(n, op->in[1].value);
   if (!is_outside(n, x) || !is_outside(n, w)) return 0;
-  sliding s = slide_over(n, op, w);
+  sliding_window s = slide_over(n, op, w);
   int c = msc_nest_axis(n, w, 1);
   uint16_t ok = 0;
   msc_view at = {.at = {view->at[0], channel(n, &s.c, view->at[1], s.c.o / s.c.groups, s.c.c / s.c.groups, c)}};
@@ -151,7 +151,7 @@ uint16_t loop_conv2d_transpose(msc_nester *n, const msc_value *result, const msc
   const msc_op *op = result->def;
   int y = msc_nest_find_value(n, op->in[0].value), w = msc_nest_find_value(n, op->in[1].value);
   if (!is_outside(n, y) || !is_outside(n, w)) return 0;
-  sliding s = slide_over(n, op, w);
+  sliding_window s = slide_over(n, op, w);
   int64_t per_c = s.c.c / s.c.groups, per_o = s.c.o / s.c.groups;
   int o = s.c.groups == 1 ? msc_nest_axis(n, w, 0) : msc_nest_own_axis(n, y, 0, per_o);
   uint16_t ok = 0, from = channel(n, &s.c, view->at[1], per_c, per_o, o);
@@ -195,8 +195,8 @@ uint16_t loop_conv2d_weight_grad(msc_nester *n, const msc_value *result, const m
 /* ---- pools ---- */
 
 /* Makes the axes of a window's elements, or with `over` of the windows that may lie on an element. */
-static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value, bool over) {
-  sliding s = {.c = msc_conv_of(op)};
+static sliding_window slide_pool(msc_nester *n, const msc_op *op, int seen_value, bool over) {
+  sliding_window s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &s.c.dim[i];
     s.kernel[i] = msc_nest_own_axis(n, seen_value, i, over ? windows_over(w) : w->kernel);
@@ -212,7 +212,7 @@ static double lowest_of(msc_dtype d) {
 }
 
 /* The number of an element in its window, as i64. */
-static uint16_t element_number(msc_nester *n, const sliding *s) {
+static uint16_t element_number(msc_nester *n, const sliding_window *s) {
   msc_affine a = {0};
   if (s->kernel[0] >= 0) a.coef[s->kernel[0]] = s->c.dim[1].kernel;
   if (s->kernel[1] >= 0) a.coef[s->kernel[1]] = 1;
@@ -220,7 +220,7 @@ static uint16_t element_number(msc_nester *n, const sliding *s) {
 }
 
 /* Finds the first element that is the largest, or NaN. */
-static uint16_t find_first_largest(msc_nester *n, const sliding *s, uint16_t x, uint16_t ok) {
+static uint16_t find_first_largest(msc_nester *n, const sliding_window *s, uint16_t x, uint16_t ok) {
   uint16_t most = msc_nest_reduce(n, MSC_MAX, x, s->over), at = element_number(n, s);
   uint16_t none = msc_nest_dim(n, s->c.dim[0].kernel * s->c.dim[1].kernel);
   uint16_t first = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, x, most), at, none);
@@ -243,7 +243,7 @@ static uint16_t count_inside(msc_nester *n, const msc_window *w, uint16_t o) {
 
 /* An element that a window sees, inside the loops over the window. */
 typedef struct {
-  sliding s;
+  sliding_window s;
   msc_inside outer;
   uint16_t x, ok; /* ok: it lies in the image; 0: all do */
 } seen;
@@ -283,7 +283,7 @@ uint16_t loop_avg_pool(msc_nester *n, const msc_value *result, const msc_view *v
   const msc_op *op = result->def;
   seen e;
   if (!open_window(n, op, view, &e)) return 0;
-  const sliding s = e.s;
+  const sliding_window s = e.s;
   uint16_t found = msc_nest_reduce(n, MSC_SUM, e.x, s.over);
   msc_nest_close_reduction(n, e.outer);
   msc_dtype d = (msc_dtype)n->instr[found].dtype;
@@ -299,11 +299,10 @@ uint16_t loop_avg_pool(msc_nester *n, const msc_value *result, const msc_view *v
 static uint16_t sum_windows(msc_nester *n, const msc_op *op, const msc_view *view, bool by_index) {
   int index = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[by_index].value);
   if (!is_outside(n, dy) || !is_outside(n, index)) return 0;
-  sliding s = slide_pool(n, op, index, true);
+  sliding_window s = slide_pool(n, op, index, true);
   uint16_t ok = 0, k[2];
   msc_view at = *view;
-  for (int i = 0; i < 2; i++)
-    at.at[2 + i] = find_window_over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok, &k[i]);
+  for (int i = 0; i < 2; i++) at.at[2 + i] = find_window_over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok, &k[i]);
   msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
   uint16_t v = read_or_fill(n, dy, &at, ok, 0);
   if (n->failed) return 0;

@@ -116,10 +116,10 @@ static void store_result(msc_nester *n, int v, int buffer) {
 /* A scatter's update: it is added to block `row` of those that are `step` elements apart, where `ok`. */
 typedef struct {
   uint16_t row, ok;
-  uint16_t over;       /* axes of positions, which are gone through in order */
+  uint16_t over; /* axes of positions, which are gone through in order */
   int64_t rows, step;
-  msc_view at;         /* the place of block 0 */
-} scattering;
+  msc_view at; /* the place of block 0 */
+} scatter_dims;
 
 static int64_t elems_from(const msc_type *t, int dim) {
   int64_t n = 1;
@@ -127,14 +127,14 @@ static int64_t elems_from(const msc_type *t, int dim) {
   return n;
 }
 
-static void add_position_axis(msc_nester *n, scattering *s, int updates, int dim) {
+static void add_position_axis(msc_nester *n, scatter_dims *s, int updates, int dim) {
   int a = msc_nest_axis(n, updates, dim);
   if (a >= 0) s->over |= (uint16_t)(1u << a);
 }
 
 /* y [pre, rows, post]; position p: y[pre, indices[p], post] += updates[pre, p, post]. */
 static void scatter_rows(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
-                         scattering *s) {
+                         scatter_dims *s) {
   const msc_type *t = op->out[0].type;
   int axis = (int)msc_op_int(op, "axis"), r = n->value[indices].value->type->rank;
   msc_view at_index = {0};
@@ -149,7 +149,7 @@ static void scatter_rows(msc_nester *n, const msc_op *op, int indices, int updat
 
 /* y [pre, rows, post]; position p: y[pre, indices[pre, p, post], post] += updates[pre, p, post]. */
 static void scatter_along(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
-                          scattering *s) {
+                          scatter_dims *s) {
   const msc_type *t = op->out[0].type;
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += t->rank;
@@ -162,7 +162,7 @@ static void scatter_along(msc_nester *n, const msc_op *op, int indices, int upda
 
 /* y [named, post]; position p: y[indices[p, :], post] += updates[p, post]. */
 static void scatter_named(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
-                          scattering *s) {
+                          scatter_dims *s) {
   const msc_type *t = op->out[0].type, *i = n->value[indices].value->type;
   int lead = i->rank - 1, depth = (int)i->dim[lead];
   for (int d = 0; d < lead; d++) add_position_axis(n, s, updates, d);
@@ -174,7 +174,7 @@ static void scatter_named(msc_nester *n, const msc_op *op, int indices, int upda
 
 /* How many parts the rows are dealt to: each thread has every `parts`-th row, and skips positions that name another
  * row. A power of two. */
-static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_type *updates) {
+static int64_t row_parts(const msc_nester *n, const scatter_dims *s, const msc_type *updates) {
   int64_t positions = (int64_t)msc_nest_points(n, s->over),
           columns = msc_type_elems(updates) / (positions ? positions : 1), parts = 1;
   while (2 * parts <= s->rows && columns * parts < n->target->scatter_threads) parts *= 2;
@@ -182,7 +182,7 @@ static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_typ
 }
 
 /* Lets each item own the rows of one part. Returns how many rows an item owns. */
-static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, int64_t parts) {
+static uint16_t own_rows(msc_nester *n, int v, scatter_dims *s, msc_affine *fill, int64_t parts) {
   int axis = msc_nest_own_axis(n, v, 0, parts);
   if (axis < 0) return msc_nest_dim(n, s->rows);
   msc_coord c = {0};
@@ -198,8 +198,8 @@ static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, 
 }
 
 /* By op, what places an update. */
-static void (*const place_of[OP_COUNT])(msc_nester *n, const msc_op *op, int indices, int updates,
-                                        const msc_view *view, scattering *s) = {
+static void (*const place_of[OP_COUNT])(msc_nester *n, const msc_op *op, int indices, int updates, const msc_view *view,
+                                        scatter_dims *s) = {
 #define LOOP(op, join, read)
 #define SCATTER(op, join, place) [OP_##op] = place,
 #include "passes/7_lower/nest/loop.def"
@@ -211,7 +211,7 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
   int updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
   msc_view view = msc_nest_view_of(n, updates);
-  scattering s = {0};
+  scatter_dims s = {0};
   uint16_t extra;
   place_of[op->kind](n, op, indices, updates, &view, &s);
   uint16_t x = msc_nest_eval(n, updates, &view);

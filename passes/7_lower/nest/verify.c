@@ -1,8 +1,8 @@
-/* verify.c: a kernel's program in; what is wrong with it, or nothing, out.
+/* verify.c: a kernel's program in; its first fault as text, or NULL, out.
  *
  * What holds afterwards is what codegen/emit relies on: an operand is computed before its user in every loop in which
  * the user is, values have the types that their rows in code.def say, and numbers of axes, buffers, dims and scalars
- * are of such that there are.  Places inside a buffer depend on sizes and data, and are not looked at. */
+ * are in range.  Places inside a buffer depend on sizes and data, and are not checked. */
 #include <string.h>
 
 #include "passes/7_lower/nest/nester.h"
@@ -136,8 +136,8 @@ static bool check_threads(verifier *v) {
     return note_fault(v, "a square has %d threads", h->threads);
   if (!h->per_block || h->per_block != items) return note_fault(v, "%d items of %d threads", h->per_block, h->threads);
   if (!teams) return (h->team == 1 && h->team_axis < 0) || note_fault(v, "threads share an item that is not reduced");
-  if (!is_power_of_two(h->team) || h->threads % h->team || !is_power_of_two(h->threads / h->team) ||
-      h->team_axis < 0 || !is_axis(v, h->team_axis) || !(h->reduced & bit(h->team_axis)))
+  if (!is_power_of_two(h->team) || h->threads % h->team || !is_power_of_two(h->threads / h->team) || h->team_axis < 0 ||
+      !is_axis(v, h->team_axis) || !(h->reduced & bit(h->team_axis)))
     return note_fault(v, "a team of %d of %d threads along axis %d", h->team, h->threads, h->team_axis);
   if (h->kind == MSC_NEST_COLUMN)
     return h->per_block == 1 || note_fault(v, "%d items of a block of columns", h->per_block);
@@ -155,8 +155,10 @@ static bool is_type(char letter, msc_dtype d, msc_dtype own, msc_dtype first) {
     case 'n': return d != MSC_I1;
     case 'f': return msc_is_float(d);
     case 'k': return !msc_is_float(d);
-    case 'i': case 'o': return d == MSC_I64;
-    case 'b': case 'g': return d == MSC_I1;
+    case 'i':
+    case 'o': return d == MSC_I64;
+    case 'b':
+    case 'g': return d == MSC_I1;
     case 'u': return d == MSC_U32;
     case 'w': return d == MSC_F32;
     default: return true;

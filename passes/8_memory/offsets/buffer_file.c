@@ -23,9 +23,9 @@ typedef struct {
   uint64_t total;
   uint32_t *line_of; /* by buffer */
   msc_buffer_file *out;
-} reading;
+} buffer_reader;
 
-static const msc_loc *loc_of(const reading *r, uint32_t line, uint32_t col) {
+static const msc_loc *loc_of(const buffer_reader *r, uint32_t line, uint32_t col) {
   return msc_loc_of(r->ctx, &(msc_loc){.file = msc_intern(r->ctx, r->path), .line = line, .col = col});
 }
 
@@ -36,7 +36,7 @@ static const msc_loc *loc_of(const reading *r, uint32_t line, uint32_t col) {
 static bool is_blank_char(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 /* Reads the next line that is not blank, without its end; false at the end of the file. */
-static bool read_line(reading *r, const char **out_begin, const char **out_end) {
+static bool read_line(buffer_reader *r, const char **out_begin, const char **out_end) {
   while (r->at < r->end) {
     const char *begin = r->at, *end = memchr(begin, '\n', (size_t)(r->end - begin));
     if (!end) end = r->end;
@@ -68,7 +68,7 @@ static bool field_equals(field f, const char *word) {
 
 /* ---- the header ---- */
 
-static bool read_header(reading *r) {
+static bool read_header(buffer_reader *r) {
   const char *begin, *end;
   field f[NUM_COLUMNS];
   if (!read_line(r, &begin, &end))
@@ -93,7 +93,7 @@ static bool read_header(reading *r) {
 
 /* ---- buffers ---- */
 
-static bool read_whole(reading *r, field f, const char *column, int64_t *out_value) {
+static bool read_whole(buffer_reader *r, field f, const char *column, int64_t *out_value) {
   char digits[24];
   char *end;
   if (!f.bytes) return wrong(r, f, "%s is missing", column);
@@ -121,7 +121,7 @@ static size_t printable_bytes(const unsigned char *s, size_t left) {
   return overlong || surrogate || c > 0x10ffff || c < 0xa0 ? 0 : n;
 }
 
-static bool read_id(reading *r, field f, const char **out_id) {
+static bool read_id(buffer_reader *r, field f, const char **out_id) {
   const unsigned char *s = (const unsigned char *)f.text;
   if (!f.bytes) return wrong(r, f, "the id is missing");
   for (size_t i = 0, n; i < f.bytes; i += n)
@@ -132,7 +132,7 @@ static bool read_id(reading *r, field f, const char **out_id) {
   return true;
 }
 
-static bool read_buffer(reading *r, const char *begin, const char *end) {
+static bool read_buffer(buffer_reader *r, const char *begin, const char *end) {
   field f[NUM_COLUMNS];
   int num = split_line(begin, end, f);
   if (num != NUM_COLUMNS) return wrong(r, f[0], "%d fields; a buffer has %d: id, lower, upper, size", num, NUM_COLUMNS);
@@ -168,7 +168,7 @@ static int compare_buffer_ids(const void *a, const void *b) {
   return c ? c : x->line < y->line ? -1 : x->line > y->line;
 }
 
-static bool check_ids_differ(reading *r) {
+static bool check_ids_differ(buffer_reader *r) {
   size_t num = r->out->num;
   named *n = msc_new_array(msc_context_arena(r->ctx), named, num);
   for (size_t i = 0; i < num; i++) n[i] = (named){r->out->id[i], r->line_of[i]};
@@ -182,7 +182,7 @@ static bool check_ids_differ(reading *r) {
 }
 
 bool msc_buffers_read(msc_context *ctx, const char *path, const char *text, size_t bytes, msc_buffer_file *out_file) {
-  reading r = {.ctx = ctx, .path = path, .at = text, .end = text + bytes, .out = out_file};
+  buffer_reader r = {.ctx = ctx, .path = path, .at = text, .end = text + bytes, .out = out_file};
   const char *begin, *end;
   int errors = 0;
   size_t lines = 1;

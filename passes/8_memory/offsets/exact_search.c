@@ -46,7 +46,7 @@ typedef struct {
   double *priority, *weight;
   int64_t *offset;
   uint64_t random;
-} searching;
+} exact_searcher;
 
 /* Unplaced boxes, and the sections that changed since they were measured. */
 typedef struct {
@@ -112,7 +112,7 @@ static bool pin_box(frame *f, size_t i) {
 }
 
 /* Places the lowest box, which is pinned; all others lie above it. False: a pinned box overlaps it. */
-static bool place_lowest_box(searching *g, frame *f) {
+static bool place_lowest_box(exact_searcher *g, frame *f) {
   box p = f->u[0];
   int64_t top = p.least + p.size;
   g->offset[p.body] = p.least;
@@ -129,7 +129,7 @@ static bool place_lowest_box(searching *g, frame *f) {
   return true;
 }
 
-static bool place_pinned_boxes(searching *g, frame *f) {
+static bool place_pinned_boxes(exact_searcher *g, frame *f) {
   sort_by_least(f->u, f->n);
   while (f->n && f->u[0].pinned) {
     MSC_TRY(place_lowest_box(g, f));
@@ -140,7 +140,7 @@ static bool place_pinned_boxes(searching *g, frame *f) {
 
 /* ---- bounds ---- */
 
-static void add_conflict_weights(searching *g, const frame *f, uint32_t s) {
+static void add_conflict_weights(exact_searcher *g, const frame *f, uint32_t s) {
   for (size_t i = 0; i < f->n; i++)
     if (f->u[i].from <= s && s < f->u[i].to) g->weight[f->u[i].body] += 1;
 }
@@ -155,7 +155,7 @@ static void add_box(section *s, uint32_t i, int64_t least, int64_t size) {
 
 /* Measures the sections that changed. False: one cannot stay below the limit. out_gap: a section without boxes
  * between sections with boxes, or UINT32_MAX. */
-static bool measure_sections(searching *g, frame *f, uint32_t *out_gap) {
+static bool measure_sections(exact_searcher *g, frame *f, uint32_t *out_gap) {
   section *all = g->section;
   uint32_t from = UINT32_MAX, to = 0, a = f->changed.from, b = f->changed.to;
   *out_gap = UINT32_MAX;
@@ -192,7 +192,7 @@ static int64_t next_resting_offset(const frame *f, size_t i) {
 
 /* Pins the lowest box of every measured section that would exceed the limit if it were raised. False: two pinned
  * boxes overlap. */
-static bool pin_forced_boxes(searching *g, frame *f, stretch measured, bool *out_pinned) {
+static bool pin_forced_boxes(exact_searcher *g, frame *f, stretch measured, bool *out_pinned) {
   *out_pinned = false;
   for (uint32_t s = measured.from; s < measured.to; s++) {
     const section *t = &g->section[s];
@@ -212,16 +212,16 @@ static bool pin_forced_boxes(searching *g, frame *f, stretch measured, bool *out
 
 /* ---- the search ---- */
 
-static verdict solve_frame(searching *g, frame f);
+static verdict solve_frame(exact_searcher *g, frame f);
 
-static frame new_frame(searching *g, size_t n) {
+static frame new_frame(exact_searcher *g, size_t n) {
   frame f = {g->stack + g->used, n, {UINT32_MAX, 0}};
   g->used += n;
   return f;
 }
 
 /* Solves the boxes before and behind a section without boxes, the smaller problem first: it fails sooner. */
-static verdict solve_both_sides(searching *g, const frame *f, uint32_t gap) {
+static verdict solve_both_sides(exact_searcher *g, const frame *f, uint32_t gap) {
   size_t used = g->used, left = 0;
   verdict r = FOUND;
   for (size_t i = 0; i < f->n; i++) left += f->u[i].to <= gap;
@@ -237,7 +237,7 @@ static verdict solve_both_sides(searching *g, const frame *f, uint32_t gap) {
   return r;
 }
 
-static verdict solve_with_pinned(searching *g, const frame *f, size_t i) {
+static verdict solve_with_pinned(exact_searcher *g, const frame *f, size_t i) {
   size_t used = g->used;
   frame below = new_frame(g, f->n);
   memcpy(below.u, f->u, f->n * sizeof *f->u);
@@ -258,14 +258,14 @@ static void raise_equal_boxes(frame *f, size_t i, int64_t next) {
 }
 
 /* The box of highest priority among the lowest. */
-static size_t choose_box(const searching *g, const frame *f) {
+static size_t choose_box(const exact_searcher *g, const frame *f) {
   size_t best = 0;
   for (size_t i = 1; i < f->n && f->u[i].least == f->u[0].least; i++)
     if (g->priority[f->u[i].body] > g->priority[f->u[best].body]) best = i;
   return best;
 }
 
-static verdict solve_frame(searching *g, frame f) {
+static verdict solve_frame(exact_searcher *g, frame f) {
   while (f.n) {
     if (++g->nodes > g->node_limit || (g->nodes % 256 == 0 && msc_placing_limit_reached(g->z))) return LIMIT;
     uint32_t gap;
@@ -291,7 +291,7 @@ static verdict solve_frame(searching *g, frame f) {
 
 /* ---- restarts ---- */
 
-static double draw_random(searching *g) {
+static double draw_random(exact_searcher *g) {
   g->random ^= g->random << 13, g->random ^= g->random >> 7, g->random ^= g->random << 17;
   return (double)(g->random >> 11) / 9007199254740992.0;
 }
@@ -301,7 +301,7 @@ static box box_of(const msc_placing *z, uint32_t i) {
   return (box){i, b->from, b->to, b->fixed >= 0, b->height, b->fixed >= 0 ? b->fixed : 0, 0};
 }
 
-static verdict run_search(searching *g, int64_t limit, uint64_t node_limit) {
+static verdict run_search(exact_searcher *g, int64_t limit, uint64_t node_limit) {
   g->limit = limit;
   g->node_limit = node_limit;
   g->nodes = 0;
@@ -315,7 +315,7 @@ static verdict run_search(searching *g, int64_t limit, uint64_t node_limit) {
   return r;
 }
 
-static void set_priorities(searching *g, uint64_t round) {
+static void set_priorities(exact_searcher *g, uint64_t round) {
   static const int orders[] = {3, 4, 5, 2, 1, 6, 0};
   size_t n = sizeof orders / sizeof *orders;
   double noise = round < n ? 0 : 0.05 * (double)(1 + round / 10 % 10);
@@ -340,7 +340,7 @@ static int64_t choose_limit(const msc_placing *z, uint64_t round) {
   return z->goal + (int64_t)((double)(z->height - 1 - z->goal) * part[round % 4]);
 }
 
-static void allocate_search(searching *g) {
+static void allocate_search(exact_searcher *g) {
   const msc_placing *z = g->z;
   size_t n = z->num;
   g->stack = msc_new_array(z->arena, box, n * (n + 7) / 2);
@@ -355,7 +355,7 @@ static void allocate_search(searching *g) {
 }
 
 void msc_place_exactly(msc_placing *z) {
-  searching g = {.z = z, .random = 88172645463325252u};
+  exact_searcher g = {.z = z, .random = 88172645463325252u};
   bool exact = true;
   int64_t lowest = z->bound; /* no plan is lower */
   for (size_t i = 0; i < z->num; i++) exact &= z->body[i].num_parts == 1;

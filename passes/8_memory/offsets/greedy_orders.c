@@ -27,14 +27,14 @@ typedef struct {
   turn *order;
   int64_t *offset;
   uint64_t steps; /* steps of the gap index that z->nodes already counts */
-} filling;
+} greedy_filler;
 
-static filling start_filling(msc_placing *z) {
-  return (filling){z, msc_gap_index_new(z), msc_new_array(z->arena, turn, z->num),
-                   msc_new_array(z->arena, int64_t, z->num), 0};
+static greedy_filler start_filling(msc_placing *z) {
+  return (greedy_filler){z, msc_gap_index_new(z), msc_new_array(z->arena, turn, z->num),
+                         msc_new_array(z->arena, int64_t, z->num), 0};
 }
 
-static void count_nodes(filling *f) {
+static void count_nodes(greedy_filler *f) {
   uint64_t more = (msc_gap_index_steps(f->shelf) - f->steps) / STEPS_OF_NODE;
   f->z->nodes += more;
   f->steps += more * STEPS_OF_NODE;
@@ -42,13 +42,13 @@ static void count_nodes(filling *f) {
 
 /* True if a plan exists and the limits are reached. Without a plan the search goes on: small problems always finish
  * their orders. */
-static bool has_reached_limits(filling *f) {
+static bool has_reached_limits(greedy_filler *f) {
   count_nodes(f);
   return f->z->height != INT64_MAX && msc_placing_limit_reached(f->z);
 }
 
 /* Places the bodies from turn `first` on. False: the plan would not be below the limit, or the limits are reached. */
-static bool fill_in_order(filling *f, size_t first, bool tightest, int64_t limit) {
+static bool fill_in_order(greedy_filler *f, size_t first, bool tightest, int64_t limit) {
   const msc_placing *z = f->z;
   for (size_t k = first; k < z->num; k++) {
     uint32_t i = f->order[k].body;
@@ -61,7 +61,7 @@ static bool fill_in_order(filling *f, size_t first, bool tightest, int64_t limit
   return true;
 }
 
-static void sort_by_rank(filling *f, int order) {
+static void sort_by_rank(greedy_filler *f, int order) {
   double *rank = msc_new_array(f->z->arena, double, f->z->num);
   msc_place_rank_bodies(f->z, order, rank);
   for (uint32_t i = 0; i < f->z->num; i++) f->order[i] = (turn){rank[i], i};
@@ -70,7 +70,7 @@ static void sort_by_rank(filling *f, int order) {
 
 /* Stacks long-lived bodies, longest first, and places the others in the gaps, largest first. Fast for any number of
  * bodies. */
-static void stack_long_lived(filling *f) {
+static void stack_long_lived(greedy_filler *f) {
   msc_placing *z = f->z;
   msc_skyline *y = msc_skyline_new(z);
   size_t num_long = 0;
@@ -89,7 +89,7 @@ static void stack_long_lived(filling *f) {
 
 /* Sorts by size class, larger first; within a class bodies near the peak come first. peak_first: bodies live at the
  * peak come before all others. */
-static void sort_outward(filling *f, uint32_t peak, double alike, bool peak_first) {
+static void sort_outward(greedy_filler *f, uint32_t peak, double alike, bool peak_first) {
   msc_placing *z = f->z;
   for (uint32_t i = 0; i < z->num; i++) {
     const msc_body *b = &z->body[i];
@@ -100,7 +100,7 @@ static void sort_outward(filling *f, uint32_t peak, double alike, bool peak_firs
   qsort(f->order, z->num, sizeof *f->order, compare_ranks);
 }
 
-static void fill_outward(filling *f, double alike) {
+static void fill_outward(greedy_filler *f, double alike) {
   msc_placing *z = f->z;
   sort_outward(f, msc_placing_peak(z, 0, (uint32_t)z->num_sections), alike, false);
   msc_gap_index_clear(f->shelf);
@@ -109,7 +109,7 @@ static void fill_outward(filling *f, double alike) {
 
 /* Moves every body that reaches above the goal to an earlier turn: to `part` of its distance from turn `front`,
  * before which nothing moves. False: none could move. */
-static bool move_up_high_bodies(filling *f, double front, double part) {
+static bool move_up_high_bodies(greedy_filler *f, double front, double part) {
   const msc_placing *z = f->z;
   bool moved = false;
   for (size_t k = 0; k < z->num; k++) {
@@ -134,7 +134,7 @@ static bool is_dense(const msc_placing *z) { return num_at_peak(z) >= z->num / 8
 /* Stacks what is live at the peak, then places the rest. What then reaches above the goal is often little:
  * short-lived bodies that start where those of the peak end and found no gap beside larger ones. They are moved to
  * earlier turns, round after round. */
-static void fill_behind_peak(filling *f) {
+static void fill_behind_peak(greedy_filler *f) {
   enum { ROUNDS = 12 };
   msc_placing *z = f->z;
   uint32_t peak = msc_placing_peak(z, 0, (uint32_t)z->num_sections);
@@ -152,7 +152,7 @@ static void fill_behind_peak(filling *f) {
 /* The methods for very many bodies, in the order in which they are tried. */
 typedef enum { SWEEP, LONG_FIRST, OUTWARD_4, PEAK, OUTWARD_2, OUTWARD_1, SWEEPS, CORE, WAYS } way;
 
-static void run_method(filling *f, way w) {
+static void run_method(greedy_filler *f, way w) {
   msc_placing *z = f->z;
   switch (w) {
     case SWEEP: msc_place_by_best_fit_sweep(z, false); break;
@@ -168,7 +168,7 @@ static void run_method(filling *f, way w) {
 
 /* Runs the methods. A plan that is better than the last may be good except in a few windows, so these are placed
  * again. */
-static void place_many(filling *f) {
+static void place_many(greedy_filler *f) {
   msc_placing *z = f->z;
   bool dense = is_dense(z);
   for (way w = SWEEP; w < WAYS && !msc_placing_goal_reached(z) && !has_reached_limits(f); w++) {
@@ -179,7 +179,7 @@ static void place_many(filling *f) {
   }
 }
 
-static void place_by_rank(filling *f) {
+static void place_by_rank(greedy_filler *f) {
   const msc_placing *z = f->z;
   for (int k = 0; k < 2 * MSC_NUM_ORDERS && !msc_placing_goal_reached(z); k++) {
     bool tightest = k % 2;
@@ -191,7 +191,7 @@ static void place_by_rank(filling *f) {
 }
 
 void msc_place_greedily(msc_placing *z) {
-  filling f = start_filling(z);
+  greedy_filler f = start_filling(z);
   if (z->num > MANY) place_many(&f);
   place_by_rank(&f);
   if (z->num > SEVERAL && z->num <= MANY) place_many(&f);
@@ -202,7 +202,7 @@ void msc_place_greedily(msc_placing *z) {
 
 enum { REPAIRS = 64 };
 
-static void sort_by_offset(filling *f, const int64_t *offset) {
+static void sort_by_offset(greedy_filler *f, const int64_t *offset) {
   for (uint32_t i = 0; i < f->z->num; i++) f->order[i] = (turn){-(double)offset[i], i};
   qsort(f->order, f->z->num, sizeof *f->order, compare_ranks);
 }
@@ -210,7 +210,7 @@ static void sort_by_offset(filling *f, const int64_t *offset) {
 /* Starts from the bodies of the best plan by offset and moves those that reach above the goal to earlier turns,
  * again and again. */
 void msc_place_from_best(msc_placing *z) {
-  filling f = start_filling(z);
+  greedy_filler f = start_filling(z);
   memcpy(f.offset, z->best, z->num * sizeof *z->best);
   sort_by_offset(&f, z->best);
   for (int k = 0;
@@ -233,7 +233,7 @@ static bool is_valid_plan(const msc_placing *z, msc_gap_index *s, const int64_t 
 }
 
 void msc_place_known_plan(msc_placing *z, const int64_t *offset) {
-  filling f = start_filling(z);
+  greedy_filler f = start_filling(z);
   if (!is_valid_plan(z, f.shelf, offset)) return;
   msc_placing_keep(z, offset);
   sort_by_offset(&f, offset);

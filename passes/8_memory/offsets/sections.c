@@ -24,7 +24,7 @@ typedef struct {
   uint64_t *time;       /* distinct, ascending */
   uint32_t *section_of; /* by time: number of sections that begin before it */
   size_t num_times;
-} cutting;
+} section_cutter;
 
 static uint64_t round_up_to(uint64_t n, uint64_t align) { return (n + align - 1) / align * align; }
 
@@ -32,7 +32,7 @@ static bool is_live_buffer(const msc_buffer *b) { return b->bytes && b->lower < 
 
 /* ---- bodies ---- */
 
-static void add_raw_body(cutting *c, size_t *at, size_t num, const uint32_t *buffer) {
+static void add_raw_body(section_cutter *c, size_t *at, size_t num, const uint32_t *buffer) {
   raw_body r = {.from = UINT64_MAX, .first = *at, .index = buffer[0]};
   uint64_t bytes = 0;
   for (size_t i = 0; i < num; i++) {
@@ -58,7 +58,7 @@ static int compare_bodies_by_size(const void *a, const void *b) {
   return c ? c : compare_u64(x->index, y->index);
 }
 
-static void find_bodies(cutting *c, msc_arena *arena, size_t num, uint32_t *out_body_of) {
+static void find_bodies(section_cutter *c, msc_arena *arena, size_t num, uint32_t *out_body_of) {
   bool *grouped = msc_new_array(arena, bool, num);
   size_t at = 0;
   c->member = msc_new_array(arena, uint32_t, num);
@@ -82,11 +82,11 @@ static int compare_times(const void *a, const void *b) {
   return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-static size_t time_index(const cutting *c, uint64_t t) {
+static size_t time_index(const section_cutter *c, uint64_t t) {
   return (size_t)((const uint64_t *)bsearch(&t, c->time, c->num_times, sizeof t, compare_times) - c->time);
 }
 
-static size_t find_sections(cutting *c, msc_arena *arena, size_t num) {
+static size_t find_sections(section_cutter *c, msc_arena *arena, size_t num) {
   size_t n = 0;
   c->time = msc_new_array(arena, uint64_t, 2 * num);
   for (size_t i = 0; i < num; i++)
@@ -121,7 +121,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
 
 /* Cuts a body into parts; neighbours in a group with equal lifetimes are one part. Returns the number of parts;
  * unit: the common divisor so far. */
-static uint32_t cut_parts(const cutting *c, const raw_body *r, uint64_t *unit, int64_t *low, msc_part *part) {
+static uint32_t cut_parts(const section_cutter *c, const raw_body *r, uint64_t *unit, int64_t *low, msc_part *part) {
   uint64_t at = 0;
   uint32_t num = 0;
   for (size_t i = 0; i < r->num; i++) {
@@ -146,7 +146,7 @@ static uint32_t cut_parts(const cutting *c, const raw_body *r, uint64_t *unit, i
   return num;
 }
 
-static void make_bodies(msc_placing *z, const cutting *c, size_t num, int64_t *out_low) {
+static void make_bodies(msc_placing *z, const section_cutter *c, size_t num, int64_t *out_low) {
   msc_part *part = msc_new_array(z->arena, msc_part, num);
   msc_body *body = msc_new_array(z->arena, msc_body, c->num);
   uint64_t unit = 0;
@@ -198,7 +198,7 @@ static void add_up_live_bytes(msc_placing *z) {
 
 bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buffer *buffer,
                     const msc_offsets_options *o, uint32_t *out_body_of, int64_t *out_low) {
-  cutting c = {.buffer = buffer, .o = o, .align = o->align ? o->align : 1};
+  section_cutter c = {.buffer = buffer, .o = o, .align = o->align ? o->align : 1};
   *z = (msc_placing){.arena = arena, .options = o, .height = INT64_MAX};
   find_bodies(&c, arena, num, out_body_of);
   if (!c.num) return false;

@@ -40,26 +40,26 @@ typedef struct {
   msc_placing *z;
   int64_t *offset;
   int64_t taken[MARKS]; /* at MARKS sections: below this offset nothing is free */
-} placing;
+} peak_placer;
 
 /* The first mark at section s or later. */
-static uint32_t mark_at(const placing *p, uint32_t s) {
+static uint32_t mark_at(const peak_placer *p, uint32_t s) {
   return (uint32_t)(((uint64_t)s * MARKS + p->z->num_sections - 1) / p->z->num_sections);
 }
 
-static int64_t first_free(const placing *p, const msc_body *b) {
+static int64_t first_free(const peak_placer *p, const msc_body *b) {
   int64_t most = 0;
   for (uint32_t m = mark_at(p, b->from); m < mark_at(p, b->to); m++)
     if (p->taken[m] > most) most = p->taken[m];
   return most;
 }
 
-static void raise_marks(placing *p, const msc_body *b, int64_t low) {
+static void raise_marks(peak_placer *p, const msc_body *b, int64_t low) {
   for (uint32_t m = mark_at(p, b->from); m < mark_at(p, b->to); m++)
     if (low <= p->taken[m] && low + b->height > p->taken[m]) p->taken[m] = low + b->height;
 }
 
-static const msc_body *body_of_turn_at(const placing *p, const turn *t) { return &p->z->body[t->body]; }
+static const msc_body *body_of_turn_at(const peak_placer *p, const turn *t) { return &p->z->body[t->body]; }
 
 /* The section where most is live; of sections nearly as high, one that leaves bodies on both sides. */
 static uint32_t balanced_peak(const msc_placing *z, const range *r) {
@@ -68,7 +68,7 @@ static uint32_t balanced_peak(const msc_placing *z, const range *r) {
   return z->live[middle] >= z->live[peak] - z->live[peak] / 16 ? middle : peak;
 }
 
-static void rank_around_peak(const placing *p, range *r, uint32_t peak, size_t *out_num, size_t *out_before) {
+static void rank_around_peak(const peak_placer *p, range *r, uint32_t peak, size_t *out_num, size_t *out_before) {
   *out_num = *out_before = 0;
   for (size_t i = 0; i < r->num; i++) {
     turn *t = &r->order[i];
@@ -81,7 +81,7 @@ static void rank_around_peak(const placing *p, range *r, uint32_t peak, size_t *
   qsort(r->order, r->num, sizeof *r->order, compare_turns);
 }
 
-static bool place_in_turn(placing *p, msc_gap_scan *s, const range *r) {
+static bool place_in_turn(peak_placer *p, msc_gap_scan *s, const range *r) {
   for (size_t k = 0; k < r->num; k++) {
     const msc_body *b = body_of_turn_at(p, &r->order[k]);
     int64_t low = p->offset[r->order[k].body] = msc_gap_scan_find(s, b, first_free(p, b));
@@ -94,7 +94,7 @@ static bool place_in_turn(placing *p, msc_gap_scan *s, const range *r) {
 
 enum { FEW = 64, SHARE = 4 };
 
-static bool place_range(placing *p, const msc_gap_scan *above, range r, int depth) {
+static bool place_range(peak_placer *p, const msc_gap_scan *above, range r, int depth) {
   uint32_t peak = balanced_peak(p->z, &r);
   size_t across, before;
   msc_gap_scan s = msc_gap_scan_in_sections(above, r.from, r.to);
@@ -112,7 +112,7 @@ static bool place_range(placing *p, const msc_gap_scan *above, range r, int dept
 }
 
 void msc_place_split_at_peak(msc_placing *z) {
-  placing p = {.z = z, .offset = msc_new_array(z->arena, int64_t, z->num)};
+  peak_placer p = {.z = z, .offset = msc_new_array(z->arena, int64_t, z->num)};
   range all = {0, (uint32_t)z->num_sections, msc_new_array(z->arena, turn, z->num), z->num};
   if (!msc_placing_is_plain(z)) return;
   for (uint32_t i = 0; i < z->num; i++) all.order[i] = (turn){.from = z->body[i].from, .body = i};
