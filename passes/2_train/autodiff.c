@@ -3,6 +3,7 @@
  *
  * A walk forward marks what depends on a trained parameter; a walk backward builds gradients of just those values.
  * Behind it stop_gradient has done its work and is removed from all functions, also from those that are not trained. */
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "ir/grad/backward_walk.h"
 #include "passes/2_train/train.h"
@@ -28,7 +29,7 @@ static void add_path_notes(const autodiff *a, const msc_op *op) {
       if (a->walk.active[op->in[i].value->id]) v = op->in[i].value;
     if (!v) return;
     if (!v->def) {
-      msc_note(ctx, a->f->loc, "%sparameter '%s'", steps > 8 ? "... from " : "from ", msc_arg_name(a->f, v->index));
+      msc_note(ctx, a->f->loc, "%sparameter '%s'", steps > 8 ? "... from " : "from ", msc_name_of_arg(a->f, v->index));
       return;
     }
     op = v->def;
@@ -88,7 +89,7 @@ static bool warn_of_unused_parameters(const autodiff *a) {
   for (size_t i = 0; i < a->f->body->num_args; i++)
     if (is_trained(a, i) && !a->walk.grad[a->f->body->args[i]->id])
       msc_warning(a->pass->ctx, MSC_E_GRADIENT, a->f->loc,
-                  "parameter '%s' does not influence the loss; it stays as it is", msc_arg_name(a->f, i));
+                  "parameter '%s' does not influence the loss; it stays as it is", msc_name_of_arg(a->f, i));
   return true;
 }
 
@@ -106,7 +107,7 @@ static bool add_gradient_results(autodiff *a) {
     msc_value *grad = is_trained(a, i) ? a->walk.grad[b->args[i]->id] : NULL;
     if (!grad) continue;
     results[num + num_grads] = grad;
-    names[num_grads] = msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i));
+    names[num_grads] = msc_arena_printf(a->pass->scratch, "%s.grad", msc_name_of_arg(a->f, i));
     args[num_grads++] = (int64_t)i;
   }
   if (num + num_grads > UINT16_MAX)

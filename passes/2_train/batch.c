@@ -5,6 +5,7 @@
  * no such form. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "ir/table.h"
 #include "passes/2_train/batch.h"
@@ -39,7 +40,7 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose) {
       ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
                      "input '%s': its batch of %" PRId64 " samples in dimension %d does not divide among the %" PRId64
                      " %s",
-                     msc_arg_name(f, i), n, dim, parts, whose);
+                     msc_name_of_arg(f, i), n, dim, parts, whose);
   }
   return ok;
 }

@@ -5,6 +5,7 @@
  * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
  * stays. Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
  * random_layout.c decides what masks are drawn for; localize gives the arguments their layouts. */
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -53,7 +54,7 @@ static bool check_hybrid_func(hybrid *h) {
     if (msc_is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
       ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
                      "parameter '%s': layerwise_parallel of a single number is not supported yet; give it shape [1]",
-                     msc_arg_name(h->f, i));
+                     msc_name_of_arg(h->f, i));
   return ok;
 }
 
@@ -137,7 +138,7 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
   for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
     if (msc_is_layerwise(h.f, i))
       msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc,
-                  "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
+                  "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_name_of_arg(h.f, i));
   if (!h.f || !is_mode || msc_func_attr(h.f, MSC_FACT(manual))) return msc_not_asked_for(pass);
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
   MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h) && msc_place_draws(h.f, pass->scratch, full_batch) &&

@@ -6,6 +6,7 @@
  * their rows are put one behind the other. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/7_lower/target.h"
@@ -142,7 +143,7 @@ static bool separate_rows(row_separator *s, const msc_optimizer_group *group, ui
   bool named = msc_find_attr(group->values->dict.a, group->values->dict.num, "parameters");
   size_t num = 0;
   part *list = msc_new_array(s->arena, part, s->most);
-  const char *name = msc_arg_name(f, arg);
+  const char *name = msc_name_of_arg(f, arg);
   bool is_sum = list_lookups(s->arena, *grad, s->most, list, &num);
   bool fits = t->rank && (t->dtype == MSC_F32 || t->dtype == MSC_F64);
   if (!is_sum || !fits) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -40,7 +41,7 @@ static msc_value *add_optimizer_state(update_inserter *s, const msc_type *type, 
 }
 
 static msc_value *add_parameter_state(update_inserter *s, const msc_value *w, const char *suffix) {
-  const char *owner = msc_arg_name(s->f, w->index);
+  const char *owner = msc_name_of_arg(s->f, w->index);
   msc_value *v = add_optimizer_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
   const msc_attr_value *model_shape = msc_arg_attr(s->f, w->index, MSC_FACT(msc_model_shape));
   if (model_shape) msc_arg_set(s->f, v->index, MSC_FACT(msc_model_shape), *model_shape);
@@ -55,7 +56,7 @@ static bool name_ends_with(const char *name, const char *suffix) {
 /* Returns `suffix`, made longer until no name of the user ends with it: then no name made with it exists. */
 static const char *free_suffix(const update_inserter *s, const char *suffix) {
   for (size_t i = 0; i < s->f->body->num_args; i++)
-    if (name_ends_with(msc_arg_name(s->f, i), suffix))
+    if (name_ends_with(msc_name_of_arg(s->f, i), suffix))
       return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
   return suffix;
 }
@@ -77,7 +78,7 @@ static bool add_random_step_counter(update_inserter *s) {
   const msc_attr_value *arg = msc_func_attr(s->f, MSC_FACT(random_step));
   if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
   msc_value *before = s->f->body->args[arg->i];
-  s->b.name = msc_intern(context_of(s), msc_arg_name(s->f, before->index));
+  s->b.name = msc_intern(context_of(s), msc_name_of_arg(s->f, before->index));
   msc_value *after = msc_compute(&s->b, "a + 1", before);
   s->new_value[before->index] = after;
   return after != NULL;
@@ -166,7 +167,8 @@ static msc_value *build_trust_ratio(update_inserter *s, msc_value *w, msc_value 
 }
 
 static bool update_parameter(update_inserter *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  s->b.name = msc_intern(context_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_arg_name(s->f, w->index)));
+  s->b.name =
+      msc_intern(context_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_name_of_arg(s->f, w->index)));
   msc_op *op = build_update(s, group, w, g);
   if (!op || group->apply == group->update) return op != NULL;
   msc_value *r = &op->out[0], *trust = build_trust_ratio(s, w, r);
@@ -246,7 +248,7 @@ static bool check_outputs_not_updated(const update_inserter *s, size_t num) {
       ok =
           msc_error(context_of(s), MSC_E_UNSUPPORTED, s->f->loc,
                     "output %zu is the trained parameter '%s' itself: not supported yet; a checkpoint holds its values",
-                    i, msc_arg_name(s->f, v->index));
+                    i, msc_name_of_arg(s->f, v->index));
   }
   return ok;
 }
@@ -278,7 +280,7 @@ static bool write_train_results(update_inserter *s, size_t num) {
     if (!s->new_value[i]) continue;
     results[num] = s->new_value[i];
     ties[num++] = (int64_t)i;
-    names[num_names++] = msc_arg_name(s->f, i);
+    names[num_names++] = msc_name_of_arg(s->f, i);
   }
   if (num > UINT16_MAX)
     return msc_error(ctx, MSC_E_UNSUPPORTED, s->f->loc,

@@ -1,5 +1,6 @@
 /* optimizer_groups.c: reads and checks the attribute `optimizer` of a function: its parameter groups. Reports every
  * fault. */
+#include "ir/fact.h"
 #include "passes/2_train/train.h"
 
 #include <math.h>
@@ -94,15 +95,9 @@ double msc_loss_seed(const msc_func *f) {
   return given && given->kind == MSC_ATTR_FLOAT ? given->f : 1;
 }
 
-const char *msc_arg_name(const msc_func *f, size_t arg) {
-  const msc_attr_value *name = msc_arg_attr(f, arg, MSC_FACT(msc_name));
-  if (name && name->kind == MSC_ATTR_STR) return name->s;
-  return f->body->args[arg]->name ? f->body->args[arg]->name : "";
-}
-
 const char *msc_free_arg_name(const msc_func *f, msc_arena *arena, const char *name) {
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (!strcmp(msc_arg_name(f, i), name)) return msc_free_arg_name(f, arena, msc_arena_printf(arena, "%s_", name));
+    if (!strcmp(msc_name_of_arg(f, i), name)) return msc_free_arg_name(f, arena, msc_arena_printf(arena, "%s_", name));
   return name;
 }
 
@@ -265,7 +260,7 @@ static bool report_unknown_parameter(const group_reader *r, const char *name) {
   size_t num = 0;
   const char **words = msc_new_array(r->arena, const char *, f->body->num_args);
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (is_trainable(f, i)) words[num++] = msc_arg_name(f, i);
+    if (is_trainable(f, i)) words[num++] = msc_name_of_arg(f, i);
   const char *near = msc_nearest(name, words, num);
   if (near) return report_optimizer_fault(r, "optimizer: there is no parameter '%s'; did you mean '%s'?", name, near);
   return report_optimizer_fault(r, "optimizer: there is no parameter '%s'", name);
@@ -339,7 +334,7 @@ static bool read_clip_norm(const group_reader *r, msc_optimizer_groups *out) {
 bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out) {
   size_t num_args = f->body->num_args;
   group_reader r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
-  for (size_t i = 0; i < num_args; i++) r.by_name[i] = (named_arg){msc_arg_name(f, i), (uint32_t)i};
+  for (size_t i = 0; i < num_args; i++) r.by_name[i] = (named_arg){msc_name_of_arg(f, i), (uint32_t)i};
   qsort(r.by_name, num_args, sizeof *r.by_name, compare_name_pointers);
   const msc_attr_value *optimizer = msc_func_attr(f, MSC_FACT(optimizer));
   bool ok = true, list = optimizer->kind == MSC_ATTR_LIST;

@@ -7,6 +7,7 @@
  * `loss_seed`, is r (gradients_mean: 1). Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and
  * (e2+e3)/2, their sum is 2 * loss. If the batch does not divide, some replicas have one sample more than others, and
  * every sample counts alike. Ops that mix samples in another way were replaced by cross_batch, or are refused. */
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
@@ -63,7 +64,7 @@ static bool check_batch_per_replica(const msc_func *f, int64_t replicas) {
     ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
                    "input '%s': its %s of %" PRId64 " samples in dimension %d is fewer than the %" PRId64
                    " replicas of parallel_mode data_parallel",
-                   msc_arg_name(f, i), whose, f->body->args[i]->type->dim[dim], dim, replicas);
+                   msc_name_of_arg(f, i), whose, f->body->args[i]->type->dim[dim], dim, replicas);
   }
   return ok;
 }

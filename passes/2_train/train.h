@@ -35,8 +35,6 @@ msc_value *msc_loss_of(msc_func *f);
 const msc_op *msc_loss_quotient(msc_func *f);
 /* The gradient of the loss: attribute `loss_seed`, 1 if absent. */
 double msc_loss_seed(const msc_func *f);
-/* The name of an argument, for messages and for names made from it. */
-const char *msc_arg_name(const msc_func *f, size_t arg);
 /* Returns `name`, made longer until no argument has it. */
 const char *msc_free_arg_name(const msc_func *f, msc_arena *arena, const char *name);
 /* Appends the names of added results to the attribute `results`. */

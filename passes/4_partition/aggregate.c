@@ -24,9 +24,7 @@ typedef struct {
 } aggregator;
 
 static int64_t num_partial_ranks(const msc_layout *l) {
-  int64_t n = 1;
-  for (int i = 0; i < l->num_partial; i++) n *= l->sub[l->first[l->rank] + i].size;
-  return n;
+  return msc_group_size(l->num_partial, l->sub + l->first[l->rank]);
 }
 
 /* The largest number of parts into which an op cuts the batch of the inputs; 0 after a report. */

@@ -16,11 +16,6 @@ static msc_value *row_bias(const msc_op *add, const msc_value *x) {
   return t->rank == 1 && t->dim[0] == x->type->dim[x->type->rank - 1] ? other : NULL;
 }
 
-static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
-  const msc_attr_value *v = msc_op_attr(from, name);
-  if (v) msc_op_set(to, name, *v);
-}
-
 /* An operand of which each product of a batch has its own part, or all the same: repeated in memory where only some of
  * its leading dimensions are stretched. */
 static msc_value *stretch_operand(msc_op *matmul, size_t i) {
@@ -44,9 +39,9 @@ static msc_op *insert_gemm(msc_op *matmul, msc_op *last, msc_value *bias, bool r
   msc_op *gemm = msc_op_new(matmul->block->func, OP_gemm, bias ? 3 : 2, in, 1, matmul->loc);
   gemm->name = matmul->name;
   msc_insert_before(last, gemm);
-  copy_attr(gemm, matmul, "transpose_a");
-  copy_attr(gemm, matmul, "transpose_b");
-  copy_attr(gemm, matmul, MSC_FACT(by));
+  msc_op_copy_attr(gemm, matmul, "transpose_a");
+  msc_op_copy_attr(gemm, matmul, "transpose_b");
+  msc_op_copy_attr(gemm, matmul, MSC_FACT(by));
   if (relu) msc_op_set(gemm, "relu", msc_bool(true));
   gemm->out[0].type = last->out[0].type;
   if (gemm->out[0].type->dtype != in[0]->type->dtype)
@@ -90,7 +85,7 @@ static msc_op *replace_weight_grad(msc_op *grad) {
   msc_op *op = msc_op_new(grad->block->func, OP_matmul, 2, in, 1, grad->loc);
   op->name = grad->name;
   msc_op_set(op, "transpose_a", msc_bool(true));
-  copy_attr(op, grad, MSC_FACT(blocks));
+  msc_op_copy_attr(op, grad, MSC_FACT(blocks));
   op->out[0].type = grad->out[0].type;
   msc_insert_before(grad, op);
   msc_replace_uses(&grad->out[0], &op->out[0]);

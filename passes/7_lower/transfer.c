@@ -38,11 +38,7 @@ int msc_moved_digits(msc_context *ctx, const msc_mesh *mesh, const msc_layout *f
 
 /* ---- bytes ---- */
 
-static int64_t partial_parts(const msc_layout *l) {
-  int64_t k = 1;
-  for (int i = 0; i < l->num_partial; i++) k *= l->sub[l->first[l->rank] + i].size;
-  return k;
-}
+static int64_t partial_parts(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
 
 int64_t msc_received_bytes(const msc_op *comm, size_t i, const msc_layout *from, const msc_layout *to) {
   int64_t in = msc_type_bytes(comm->in[i].value->type), out = msc_type_bytes(comm->out[i].type), k = 1;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
+#include "ir/fact.h"
 #include "passes/2_train/train.h"
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/gpu/library.h"
@@ -112,7 +113,7 @@ static const msc_value *gathered_parameter(const overlapper *z, const msc_op *op
 
 /* True if two parameters belong to one layer, as layer1.dense.weight and layer1.dense.bias. */
 static bool are_in_one_layer(const overlapper *z, const msc_value *a, const msc_value *b) {
-  const char *x = msc_arg_name(z->f, a->index), *y = msc_arg_name(z->f, b->index), *end = strrchr(x, '.');
+  const char *x = msc_name_of_arg(z->f, a->index), *y = msc_name_of_arg(z->f, b->index), *end = strrchr(x, '.');
   return a == b || (end && !strncmp(x, y, (size_t)(end - x) + 1) && !strchr(y + (end - x) + 1, '.'));
 }
 

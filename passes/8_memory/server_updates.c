@@ -13,6 +13,7 @@
 
 #include "ir/alias.h"
 #include "ir/comm.h"
+#include "ir/fact.h"
 #include "passes/2_train/train.h"
 #include "passes/7_lower/target.h"
 #include "passes/7_lower/transfer.h"
@@ -47,7 +48,7 @@ static bool any_marked(const msc_func *f) {
 /* The parameter that an argument is, or is state of; NULL: neither. */
 static const char *owner_of_argument(const msc_func *f, size_t arg) {
   const msc_attr_value *owner = msc_arg_attr(f, arg, MSC_FACT(msc_owner));
-  if (msc_arg_role(f, arg) == MSC_ROLE_PARAMETER) return msc_arg_name(f, arg);
+  if (msc_arg_role(f, arg) == MSC_ROLE_PARAMETER) return msc_name_of_arg(f, arg);
   return owner ? owner->s : NULL;
 }
 
@@ -56,7 +57,7 @@ static bool is_served_parameter(const msc_func *f, size_t arg, bool all) {
   const char *owner = owner_of_argument(f, arg);
   if (!owner || all) return owner != NULL;
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (is_marked_for_server(f, i) && !strcmp(msc_arg_name(f, i), owner)) return true;
+    if (is_marked_for_server(f, i) && !strcmp(msc_name_of_arg(f, i), owner)) return true;
   return false;
 }
 
@@ -182,7 +183,7 @@ static bool report_kept(const serving_pass *z, bool all, int64_t *out_served) {
       ++*out_served;
       continue;
     }
-    const char *name = msc_arg_name(z->f, (size_t)arg);
+    const char *name = msc_name_of_arg(z->f, (size_t)arg);
     if (!all)
       ok = msc_error(z->pass->ctx, MSC_E_UNSUPPORTED, z->f->loc,
                      "parameter '%s' is marked msc.parameter_server and cannot live on servers: its gradient is no sum "
@@ -223,7 +224,7 @@ static bool check_all_served(const serving_pass *z) {
     ok = msc_error(z->pass->ctx, MSC_E_UNSUPPORTED, z->f->loc,
                    "parameter_server.mode async: parameter '%s' cannot live on servers, and workers that do not wait "
                    "for one another cannot update it",
-                   msc_arg_name(z->f, (size_t)arg));
+                   msc_name_of_arg(z->f, (size_t)arg));
   }
   return ok;
 }

@@ -8,8 +8,6 @@
  * better. */
 #include "passes/6_pipeline/schedule/order.h"
 
-static int smaller_int(int a, int b) { return a < b ? a : b; }
-
 /* By forward of a stage, in order: its chunk. The chunk of a backward is the mirrored one. */
 static int *forward_chunks(const msc_orders *b, int num_groups) {
   int v = b->o->chunks, m = b->o->micro_batches, at = 0, *chunk = msc_new_array(b->scratch, int, v *m);
@@ -25,7 +23,7 @@ bool order_interleaved(msc_orders *b) {
   int num_groups = m < p ? 1 : m / p, largest = (m + num_groups - 1) / num_groups;
   const int *chunk = forward_chunks(b, num_groups);
   for (int i = 0; i < p; i++) {
-    int ahead = smaller_int(2 * (p - i - 1) + (v - 1) * largest, all);
+    int ahead = (int)msc_min(2 * (p - i - 1) + (v - 1) * largest, all);
     for (int n = 0; n < ahead; n++) msc_order_put(b, i, MSC_FORWARD, chunk[n]);
     for (int n = 0; n < all; n++) {
       if (ahead + n < all) msc_order_put(b, i, MSC_FORWARD, chunk[ahead + n]);

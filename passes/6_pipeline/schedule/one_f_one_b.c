@@ -1,8 +1,6 @@
 /* one_f_one_b.c: the schedules given by a rule: gpipe, 1f1b, zb-h1, zb-h2. Stage i of p, m micro-batches. */
 #include "passes/6_pipeline/schedule/order.h"
 
-static int smaller_count(int a, int b) { return a < b ? a : b; }
-
 bool order_gpipe(msc_orders *b) {
   for (int i = 0; i < b->o->stages; i++) {
     for (int j = 0; j < b->o->micro_batches; j++) msc_order_put(b, i, MSC_FORWARD, 0);
@@ -16,7 +14,7 @@ bool order_gpipe(msc_orders *b) {
 bool order_1f1b(msc_orders *b) {
   int m = b->o->micro_batches;
   for (int i = 0; i < b->o->stages; i++) {
-    int ahead = smaller_count(b->o->stages - i - 1, m);
+    int ahead = (int)msc_min(b->o->stages - i - 1, m);
     for (int j = 0; j < ahead; j++) msc_order_put(b, i, MSC_FORWARD, 0);
     for (int j = 0; j < m; j++) {
       if (ahead + j < m) msc_order_put(b, i, MSC_FORWARD, 0);
@@ -29,14 +27,14 @@ bool order_1f1b(msc_orders *b) {
 /* Appends `ahead` forwards, then B, W, F in turn, with W `late` micro-batches behind B. */
 static void append_split_list(msc_orders *b, int stage, int ahead, int late) {
   int m = b->o->micro_batches;
-  ahead = smaller_count(ahead, m);
+  ahead = (int)msc_min(ahead, m);
   for (int j = 0; j < ahead; j++) msc_order_put(b, stage, MSC_FORWARD, 0);
   for (int j = 0; j < m; j++) {
     msc_order_put(b, stage, MSC_BACKWARD, 0);
     if (j >= late) msc_order_put(b, stage, MSC_WEIGHT, 0);
     if (ahead + j < m) msc_order_put(b, stage, MSC_FORWARD, 0);
   }
-  for (int j = 0; j < smaller_count(late, m); j++) msc_order_put(b, stage, MSC_WEIGHT, 0);
+  for (int j = 0; j < (int)msc_min(late, m); j++) msc_order_put(b, stage, MSC_WEIGHT, 0);
 }
 
 bool order_zb_h1(msc_orders *b) {
