@@ -244,9 +244,10 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 /* How products of bf16 with blocks of this length are multiplied. Vectors of 16 or 32 bytes stand for older CPUs, so
  * with them as these do. */
 static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
-  enum { LEAST_OF_TILES = 4 }; /* sums of two terms take longer to add than to make */
+  /* Sums of two terms take longer to add than to make; half a pair is lost for an odd number of them. */
+  enum { LEAST_OF_TILES = 4, LEAST_OF_ODD = 5 };
   msc_bf16_way most = cg->llvm.product_bytes == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
-  if (dtype != MSC_BF16 || most == MSC_BF16_BY_TERMS || block % 2) return MSC_BF16_BY_TERMS;
+  if (dtype != MSC_BF16 || most == MSC_BF16_BY_TERMS || (block % 2 && block < LEAST_OF_ODD)) return MSC_BF16_BY_TERMS;
   return most == MSC_BF16_BY_TILES && block >= LEAST_OF_TILES ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
 }
 
@@ -268,7 +269,8 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int
                  [MSC_BF16_BY_TILES] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_TILES}};
   if (!cg->llvm.has_fma) return false;
   msc_bf16_way way = bf16_way(cg, dtype, block);
-  out->pack = product_kernel(cg, transpose_b ? kernels[way].pack_transposed : kernels[way].pack, dtype, 2, 3);
+  out->pack = product_kernel(cg, transpose_b ? kernels[way].pack_transposed : kernels[way].pack, dtype, 2,
+                             way == MSC_BF16_BY_TERMS ? 3 : 4);
   out->multiply = product_kernel(cg, kernels[way].multiply, dtype, 5, 10);
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
   if (way == MSC_BF16_BY_TILES) out->height = MSC_TILE_HEIGHT;

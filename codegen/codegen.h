@@ -88,7 +88,8 @@ typedef struct {
 
 /* Kernels of a product c = op(a) op(b), its operands row major:
  *
- *   pack      buffers b, panels;                 dims columns, k, step of b;   items: panels of `width` columns
+ *   pack      buffers b, panels;                 dims columns, k, step of b, and for pairs blocks;
+ *             items: panels of `width` columns
  *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu,
  *             step of bias rows (0: one for all), step of b where it lies (0: it is packed);  items: rows of c
  *

@@ -101,7 +101,7 @@ static void pack_panels(const mscrt_record *r, const char *b, void *panels, int6
                         int64_t end) {
   const mscrt_matmul *m = r->matmul;
   r->pack((void *[]){(void *)(uintptr_t)b, panels}, begin, end,
-          (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
+          (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n, m->blocks}, NULL);
 }
 
 /* The packed columns of b of a tile; b is the address of the first. */
@@ -109,7 +109,7 @@ static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile_pla
   const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  int64_t units = msc_product_units(m->k, m->pairs);
+  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
   if (m->b_lies) return (char *)(uintptr_t)b;
   if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * units) * bytes;
   if (w->job != j->c->products || w->packed != columns) {
@@ -140,10 +140,13 @@ static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t colu
 /* Panels that one unit packs for all workers: runs of memory long enough, units enough for the threads. */
 enum { PACKED_TOGETHER = 4 };
 
-/* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product.c). Else
+/* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product.c), those
+ * of its last block if zeros fill blocks. Else
  * the panel behind it must be packed later. */
 static bool packs_panels_apart(const mscrt_matmul *m) {
-  int64_t units = msc_product_units(m->k, m->pairs);
+  bool filled = msc_product_is_filled(m->k, m->blocks, m->pairs);
+  int64_t units = filled ? msc_product_block_units(m->k / m->blocks, true)
+                         : msc_product_units(m->k, m->blocks, m->pairs);
   return !m->transpose_b || msc_product_whole(units, m->width) == units;
 }
 

@@ -34,13 +34,13 @@ static uint64_t packed_bytes(const mscrt_matmul *m, int64_t elems) {
 
 /* Sets tiles, and what workers need for them; the columns that workers share stay. */
 static void set_tiles(mscrt_matmul *m, tile_size t) {
-  int64_t units = msc_product_units(m->k, m->pairs);
-  bool packs_rows = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(m->dtype), m->transpose_a, m->pairs);
+  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
+  bool filled = msc_product_is_filled(m->k, m->blocks, m->pairs);
+  bool packs_rows = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(m->dtype), m->transpose_a, m->pairs, filled);
   m->tile_m = t.rows, m->tile_n = t.columns;
   m->tiles_m = at_least_one_part(m->m, t.rows), m->tiles_n = at_least_one_part(m->n, t.columns);
   m->tiles = m->batch * m->tiles_m * m->tiles_n;
-  if (!m->shared_columns && !m->b_lies)
-    m->panel_bytes = packed_bytes(m, msc_product_panel_elems(t.columns, units, m->width));
+  if (!m->shared_columns && !m->b_lies) m->panel_bytes = packed_bytes(m, mscrt_panel_elems(m, t.columns));
   m->room_bytes = packs_rows ? packed_bytes(m, msc_product_room_elems(t.rows, units)) : 0;
 }
 
@@ -101,13 +101,13 @@ static void pack_columns_of(const trial *t, const mscrt_matmul *m, int64_t colum
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   char *b = t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes;
   t->kernels->pack((void *[]){b, t->panels}, 0, at_least_one_part(columns, m->width),
-                   (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
+                   (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n, m->blocks}, NULL);
 }
 
 /* Computes a matrix tile by tile; shared columns are packed already. */
 static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
   size_t bytes = mscrt_dtype_bytes(m->dtype), sum_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  int64_t units = msc_product_units(m->k, m->pairs);
+  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
     int64_t columns = least_of(m->tile_n, m->n - column);
     char *b = m->b_lies ? t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes : t->panels;
@@ -173,12 +173,12 @@ static mscrt_status *measure_tile(mscrt_context *c, const mscrt_matmul *m, tile_
                           .multiply = mscrt_plan_kernel(c->plan, m->multiply)};
   trial t = {.kernels = &kernels};
   size_t bytes = mscrt_dtype_bytes(m->dtype);
-  int64_t panels = msc_product_panel_elems(m->n, msc_product_units(m->k, m->pairs), m->width);
+  int64_t panels = mscrt_panel_elems(m, m->n);
   mscrt_status *s = allocate_filled(m->m * m->k, bytes, &t.a);
   if (!s) s = allocate_filled(m->k * m->n, bytes, &t.b);
   if (!s) s = allocate_filled(m->m * m->n, mscrt_dtype_bytes(mscrt_result_dtype(m)), &t.c);
   if (!s) s = allocate_filled(panels, 8, &t.panels);
-  if (!s) s = allocate_filled(msc_product_room_elems(m->m, m->k), 8, &t.room);
+  if (!s) s = allocate_filled(msc_product_room_elems(m->m, msc_product_units(m->k, m->blocks, m->pairs)), 8, &t.room);
   if (!s) {
     if (m->shared_columns) pack_columns_of(&t, m, 0, m->n);
     *out = fastest_tile(c, &t, m);

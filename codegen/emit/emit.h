@@ -275,14 +275,7 @@ LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_produc
 /* ---- emit/product_tiles.c ---- */
 
 /* Rows of a register, and those that are done together; pairs of terms in a row of a register. */
-enum { MSC_TILE_ROWS = 16, MSC_TILE_HEIGHT = 32, MSC_TILE_PAIRS = 16 };
-
-/* The terms of a block that AMX adds at once: the largest even number of them up to 32 that divides an even block. */
-static inline int64_t msc_product_chunk(int64_t block) {
-  int64_t pairs = MSC_TILE_PAIRS;
-  while (block / 2 % pairs) pairs--;
-  return 2 * pairs;
-}
+enum { MSC_TILE_ROWS = 16, MSC_TILE_HEIGHT = 32, MSC_TILE_PAIRS = MSC_PRODUCT_CHUNK };
 /* Emits the body of the kernel that multiplies by AMX. */
 void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn);
 

@@ -13,7 +13,7 @@
  *
  * In pairs: an element of panels and rows is two neighbouring terms of bf16, which vdpbf16ps multiplies and adds, the
  * second first, each by fma that takes denormals as zero and makes zero of them; a is read where it lies unless it is
- * transposed.  product_tiles.c takes the same panels. */
+ * transposed, or zeros fill its blocks.  product_tiles.c takes the same panels. */
 #include <string.h>
 
 #include "codegen/emit/product.h"
@@ -23,7 +23,9 @@ enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT, MAX_VECTORS = 4 * VECTORS };
 /* ---- pack ---- */
 
 typedef struct {
-  LLVMValueRef b, room, columns, k, step;
+  LLVMValueRef b, room, columns, k, step; /* k: elements of a column of a panel */
+  LLVMValueRef terms, blocks;
+  filling filling; /* of pairs */
 } packing;
 
 /* Packs b row by row, so that memory is read in long runs. */
@@ -34,15 +36,15 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   LLVMValueRef mask[VECTORS], last = least(p, end, whole);
   for (int v = 0; v < VECTORS; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &rows, i64(p, 0), g->k, 1, 0, NULL);
-  LLVMValueRef from = at_operand(p, g->b, first_term(p, rows.index, g->step)),
-               to = at(p, g->room, nsw_mul(p, rows.index, i64(p, p->width)));
+  pair_place term = find_terms(p, &g->filling, rows.index, g->step);
+  LLVMValueRef to = at(p, g->room, nsw_mul(p, rows.index, i64(p, p->width)));
   LLVMValueRef size = nsw_mul(p, g->k, i64(p, p->width));
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &panels, masked ? last : begin, masked ? end : last, 1, 0, NULL);
     for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef place =
-          at_operand(p, from, nsw_add(p, nsw_mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
-      store_vector(p, load_across(p, place, g->step, masked ? mask[v] : NULL),
+      LLVMValueRef base =
+          at_operand(p, g->b, nsw_add(p, nsw_mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
+      store_vector(p, load_across(p, base, &term, masked ? mask[v] : NULL),
                    at(p, to, nsw_add(p, nsw_mul(p, panels.index, size), i64(p, v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &panels, NULL);
@@ -50,24 +52,22 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
-/* Packs a transposed b in squares that are transposed in registers. The last square of a panel may write behind the
- * panel, where panels come later, or which msc_product_panel_elems leaves room for. */
-static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
-  msc_ir_loop panels, squares;
-  LLVMValueRef last = nsw_sub(p, g->columns, i64(p, 1)), size = nsw_mul(p, g->k, i64(p, p->width));
-  msc_ir_loop_open(&p->e, &panels, begin, end, 1, 0, NULL);
-  LLVMValueRef to = at(p, g->room, nsw_mul(p, panels.index, size)), first = nsw_mul(p, panels.index, i64(p, p->width)),
-               row[VECTORS * 64];
-  for (int c = 0; c < p->width; c++)
-    row[c] = at_operand(p, g->b, nsw_mul(p, least(p, nsw_add(p, first, i64(p, c)), last), g->step));
-  LLVMValueRef whole = LLVMBuildAnd(p->b, g->k, i64(p, -p->lanes), "");
+/* Packs columns of a transposed b, at row[..], in squares that are transposed in registers: so many terms as so many
+ * elements of the panel. The last square may write behind them. Where zeros may follow the terms, `fills`. */
+static void pack_squares(product *p, LLVMValueRef *row, LLVMValueRef to, LLVMValueRef terms, LLVMValueRef units,
+                         bool fills) {
+  msc_ir_loop squares;
+  LLVMValueRef whole = LLVMBuildAnd(p->b, units_of(p, terms), i64(p, -p->lanes), "");
   for (int masked = 0; masked < 2; masked++) {
-    msc_ir_loop_open(&p->e, &squares, masked ? whole : i64(p, 0), masked ? g->k : whole, p->lanes, 0, NULL);
-    LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, g->k, squares.index)) : NULL;
+    msc_ir_loop_open(&p->e, &squares, masked ? whole : i64(p, 0), masked ? units : whole, p->lanes, 0, NULL);
+    LLVMValueRef mask = masked && !fills ? mask_below(p, nsw_sub(p, units, squares.index)) : NULL,
+                 first = p->pairs ? LLVMBuildShl(p->b, squares.index, i64(p, 1), "") : squares.index;
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef x[64];
-      for (int c = 0; c < p->lanes; c++)
-        x[c] = load_along(p, at_operand(p, row[v * p->lanes + c], first_term(p, squares.index, i64(p, 1))), mask);
+      for (int c = 0; c < p->lanes; c++) {
+        LLVMValueRef place = at_operand(p, row[v * p->lanes + c], first);
+        x[c] = masked && fills ? load_filled(p, place, nsw_sub(p, terms, first)) : load_along(p, place, mask);
+      }
       msc_ir_turn(&p->e, p->lanes, x);
       for (int k = 0; k < p->lanes; k++)
         store_vector(
@@ -75,6 +75,31 @@ static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMV
             at(p, to, nsw_add(p, nsw_mul(p, squares.index, i64(p, p->width)), i64(p, k * p->width + v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &squares, NULL);
+  }
+}
+
+/* Packs a transposed b. What a block's last square writes behind it is overwritten by the next block, or lies where
+ * panels come later, or where msc_product_panel_elems leaves room. Blocks that are not filled are one behind another,
+ * like a single one. */
+static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
+  msc_ir_loop panels, blocks;
+  LLVMValueRef last = nsw_sub(p, g->columns, i64(p, 1)), size = nsw_mul(p, g->k, i64(p, p->width));
+  msc_ir_loop_open(&p->e, &panels, begin, end, 1, 0, NULL);
+  LLVMValueRef to = at(p, g->room, nsw_mul(p, panels.index, size)), first = nsw_mul(p, panels.index, i64(p, p->width)),
+               row[VECTORS * 64];
+  for (int c = 0; c < p->width; c++)
+    row[c] = at_operand(p, g->b, nsw_mul(p, least(p, nsw_add(p, first, i64(p, c)), last), g->step));
+  if (!p->pairs) {
+    pack_squares(p, row, to, g->k, g->k, false);
+  } else {
+    const filling *f = &g->filling;
+    LLVMValueRef terms = LLVMBuildSelect(p->b, f->filled, f->block, g->terms, ""),
+                 units = LLVMBuildSelect(p->b, f->filled, f->units, g->k, "");
+    msc_ir_loop_open(&p->e, &blocks, i64(p, 0), LLVMBuildSelect(p->b, f->filled, g->blocks, i64(p, 1), ""), 1, 0, NULL);
+    LLVMValueRef from[VECTORS * 64], past = nsw_mul(p, blocks.index, terms);
+    for (int c = 0; c < p->width; c++) from[c] = at_operand(p, row[c], past);
+    pack_squares(p, from, at(p, to, nsw_mul(p, nsw_mul(p, blocks.index, units), i64(p, p->width))), terms, units, true);
+    msc_ir_loop_close(&p->e, &blocks, NULL);
   }
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
@@ -84,8 +109,10 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
   packing g = {.b = load_buffer(&p, 0),
                .room = load_buffer(&p, 1),
                .columns = load_dim(&p, 0),
-               .k = units_of(&p, load_dim(&p, 1)),
+               .terms = load_dim(&p, 1),
                .step = load_dim(&p, 2)};
+  if (pairs) g.blocks = load_dim(&p, 3), g.filling = filling_of(&p, g.terms, g.blocks);
+  g.k = units_of_all(&p, &g.filling, g.terms, g.blocks);
   (transposed ? pack_columns : pack_rows)(&p, &g, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
   LLVMBuildRetVoid(l->builder);
 }
@@ -103,6 +130,7 @@ typedef struct {
   result c;
   LLVMValueRef a, b, room;       /* room: for panels of rows of a */
   LLVMValueRef k, blocks, block; /* block: its elements */
+  filling filling;               /* of pairs */
   /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
   LLVMValueRef term_b, column_b; /* of b from term to term, from column to column */
@@ -180,9 +208,9 @@ static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, cons
   LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
   for (int v = 0; v < num; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &terms, first_one, last, 1, 0, NULL);
+  pair_place term = find_terms(p, &x->filling, terms.index, step);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef first = nsw_add(p, first_term(p, terms.index, step), i64(p, v * p->lanes)),
-                 got = load_across(p, at_operand(p, from, first), step, mask[v]),
+    LLVMValueRef got = load_across(p, at_operand(p, from, i64(p, v * p->lanes)), &term, mask[v]),
                  place = at(p, to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes)));
     if (exactly) store_masked(p, got, place, mask[v]);
     else store_vector(p, got, place);
@@ -219,6 +247,11 @@ static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVM
     msc_ir_loop_close(&p->e, &terms, NULL);
   }
   msc_ir_loop_close(&p->e, &rows, NULL);
+}
+
+static void fill_rows_of_a(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
+  (void)step;
+  fill_rows(p, &x->filling, x->a, x->room, x->k, begin, end);
 }
 
 enum {
@@ -508,10 +541,10 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
 /* Chooses where rows of a are read from. A transposed a is read in place if it has few terms or few rows, and packed
  * otherwise; where terms lie so far apart that the nearest cache cannot hold many, or many columns share them, the
  * number of "few" is lower. An a that is not transposed is read in place. An a that is widened is always packed, and
- * one in pairs if it is transposed. */
+ * one in pairs if it is transposed or zeros fill its blocks. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024, CLOSE = 64 };
-  bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs);
+  bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs, false);
   LLVMValueRef given = load_buffer(p, 0), step = load_dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
                turned = is_dim_set(p, 5);
   LLVMValueRef apart = LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, step, i64(p, CLOSE), ""), "");
@@ -523,11 +556,15 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = given;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
+  LLVMValueRef in_order = p->pairs ? LLVMBuildAnd(p->b, x->filling.filled, LLVMBuildNot(p->b, turned, ""), "") : NULL;
+  if (p->pairs) pack_if(p, x, in_order, begin, end, fill_rows_of_a);
   LLVMValueRef row = narrow ? x->k : units_of(p, step);
+  if (p->pairs) row = LLVMBuildSelect(p->b, in_order, x->k, row, "");
   x->row_a = LLVMBuildSelect(p->b, turned, one, row, "");
   x->term_a = LLVMBuildSelect(p->b, turned, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
   x->panel_a = nsw_mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
-  x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
+  LLVMValueRef in_room = p->pairs ? LLVMBuildOr(p->b, many, in_order, "") : many;
+  x->a = narrow ? x->room : LLVMBuildSelect(p->b, in_room, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
 }
 
 /* Is a panel of b so near that groups of few rows can read it again and again? Or are the rows of a so far apart that
@@ -624,11 +661,9 @@ static void multiply_columns(product *p, const multiplying *x, LLVMValueRef begi
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
   product p = product_of(l, dtype, pairs, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
-  multiplying x = {.c = result_of(&p),
-                   .b = load_buffer(&p, 1),
-                   .room = load_buffer(&p, 3),
-                   .k = units_of(&p, load_dim(&p, 1)),
-                   .blocks = load_dim(&p, 4)};
+  multiplying x = {.c = result_of(&p), .b = load_buffer(&p, 1), .room = load_buffer(&p, 3), .blocks = load_dim(&p, 4)};
+  if (pairs) x.filling = filling_of(&p, load_dim(&p, 1), x.blocks);
+  x.k = units_of_all(&p, &x.filling, load_dim(&p, 1), x.blocks);
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef step_b = load_dim(&p, 8), in_place = is_dim_set(&p, 8);
   x.term_b = LLVMBuildSelect(p.b, in_place, step_b, i64(&p, p.width), "");

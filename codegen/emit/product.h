@@ -121,14 +121,58 @@ static inline void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, 
   msc_ir_call(&p->e, "llvm.masked.store", 2, types, 4, args);
 }
 
-/* Loads two neighbouring terms of as many elements as a vector has, interleaved: those at `place`, and `step` elements
- * further. */
-static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef place, LLVMValueRef step, LLVMValueRef mask) {
+/* How the terms of a block lie in panels and packed rows of pairs: zeros fill the last pair and the last chunk. */
+typedef struct {
+  LLVMValueRef block, units, chunk; /* terms; pairs of all chunks; pairs of one */
+  LLVMValueRef filled;              /* i1: are there zeros? */
+} filling;
+
+/* As ir/abi/product.h has it. */
+static inline filling filling_of(product *p, LLVMValueRef k, LLVMValueRef blocks) {
+  LLVMValueRef one = i64(p, 1), block = LLVMBuildUDiv(p->b, k, blocks, ""),
+               pairs = LLVMBuildLShr(p->b, nsw_add(p, block, one), one, "");
+  LLVMValueRef chunks =
+      LLVMBuildUDiv(p->b, nsw_add(p, pairs, i64(p, MSC_PRODUCT_CHUNK - 1)), i64(p, MSC_PRODUCT_CHUNK), "");
+  LLVMValueRef none = LLVMBuildICmp(p->b, LLVMIntEQ, chunks, i64(p, 0), ""),
+               chunk = LLVMBuildUDiv(p->b, nsw_sub(p, nsw_add(p, pairs, chunks), one),
+                                     LLVMBuildSelect(p->b, none, one, chunks, ""), "");
+  filling f = {.block = block, .units = nsw_mul(p, chunks, chunk)};
+  f.chunk = LLVMBuildSelect(p->b, none, one, chunk, "");
+  f.filled = LLVMBuildICmp(p->b, LLVMIntNE, nsw_mul(p, f.units, i64(p, 2)), block, "");
+  return f;
+}
+
+/* Where two neighbouring terms begin, in elements, and a mask of the bits of them that there are. */
+typedef struct {
+  LLVMValueRef first, second, keep;
+} pair_place;
+
+/* The terms of a pair, by its number among all; `step` elements from term to term. */
+static inline pair_place find_pair(product *p, const filling *f, LLVMValueRef number, LLVMValueRef step) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
+  LLVMValueRef block = LLVMBuildUDiv(p->b, number, f->units, ""), none = i64(p, 0), one = i64(p, 1),
+               in_block = LLVMBuildShl(p->b, nsw_sub(p, number, nsw_mul(p, block, f->units)), one, "");
+  LLVMValueRef term = nsw_add(p, nsw_mul(p, block, f->block), in_block),
+               both = LLVMBuildICmp(p->b, LLVMIntSLT, nsw_add(p, in_block, one), f->block, ""),
+               any = LLVMBuildICmp(p->b, LLVMIntSLT, in_block, f->block, "");
+  LLVMValueRef half = LLVMConstInt(i32, 0xffff, false), whole = LLVMConstInt(i32, UINT32_MAX, false);
+  pair_place place = {
+      .first = nsw_mul(p, LLVMBuildSelect(p->b, any, term, none, ""), step),
+      .second = nsw_mul(p, LLVMBuildSelect(p->b, both, nsw_add(p, term, one), none, ""), step),
+  };
+  place.keep = LLVMBuildSelect(p->b, any, half, LLVMConstInt(i32, 0, false), "");
+  place.keep = LLVMBuildSelect(p->b, both, whole, place.keep, "");
+  return place;
+}
+
+/* Loads the two terms of as many elements as a vector has, interleaved; base: of the first elements' column. */
+static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef base, const pair_place *place,
+                                              LLVMValueRef mask) {
   LLVMTypeRef wide = LLVMVectorType(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->lanes);
   LLVMValueRef half[2], shift[64];
   for (int i = 0; i < p->lanes; i++) shift[i] = LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), 16, false);
   for (int i = 0; i < 2; i++) {
-    LLVMValueRef from = i ? at_operand(p, place, step) : place;
+    LLVMValueRef from = at_operand(p, base, i ? place->second : place->first);
     if (mask) {
       half[i] = load_masked_as(p, p->operand_vector, p->operand_bytes, from, mask);
     } else {
@@ -138,7 +182,21 @@ static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef place, LL
     half[i] = LLVMBuildZExt(p->b, half[i], wide, "");
   }
   half[1] = LLVMBuildShl(p->b, half[1], LLVMConstVector(shift, (unsigned)p->lanes), "");
-  return LLVMBuildBitCast(p->b, LLVMBuildOr(p->b, half[0], half[1], ""), p->vector, "");
+  LLVMValueRef pairs = LLVMBuildOr(p->b, half[0], half[1], "");
+  pairs = LLVMBuildAnd(p->b, pairs, msc_emit_splat(&p->e, place->keep, p->lanes), "");
+  return LLVMBuildBitCast(p->b, pairs, p->vector, "");
+}
+
+/* Loads pairs of neighbouring terms of a row, `left` terms at most, and zeros behind them. */
+static inline LLVMValueRef load_filled(product *p, LLVMValueRef place, LLVMValueRef left) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm),
+              terms = LLVMVectorType(p->operand_elem, 2 * (unsigned)p->lanes);
+  LLVMValueRef number[64], none = i64(p, 0);
+  for (int i = 0; i < 2 * p->lanes; i++) number[i] = LLVMConstInt(i32, (unsigned)i, false);
+  left = least(p, LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, none, ""), none, left, ""), i64(p, 64));
+  LLVMValueRef count = msc_emit_splat(&p->e, LLVMBuildTrunc(p->b, left, i32, ""), 2 * p->lanes),
+               mask = LLVMBuildICmp(p->b, LLVMIntSLT, LLVMConstVector(number, 2 * (unsigned)p->lanes), count, "");
+  return LLVMBuildBitCast(p->b, load_masked_as(p, terms, p->operand_bytes, place, mask), p->vector, "");
 }
 
 /* Loads elements of a row along its terms; place: an address in the operand. */
@@ -150,19 +208,44 @@ static inline LLVMValueRef load_along(product *p, LLVMValueRef place, LLVMValueR
   return v;
 }
 
-/* Loads elements of neighbouring rows; step: from one term to the next. */
-static inline LLVMValueRef load_across(product *p, LLVMValueRef place, LLVMValueRef step, LLVMValueRef mask) {
-  return p->pairs ? load_pairs_of_rows(p, place, step, mask) : load_operand(p, place, mask);
+/* Where a term, or a pair of them, begins: `step` elements from term to term. */
+static inline pair_place find_terms(product *p, const filling *f, LLVMValueRef number, LLVMValueRef step) {
+  return p->pairs ? find_pair(p, f, number, step) : (pair_place){.first = nsw_mul(p, number, step)};
 }
 
-/* The offset of an element's first term, when terms lie `step` apart. */
-static inline LLVMValueRef first_term(product *p, LLVMValueRef element, LLVMValueRef step) {
-  return nsw_mul(p, p->pairs ? LLVMBuildShl(p->b, element, i64(p, 1), "") : element, step);
+/* Loads elements of neighbouring rows. */
+static inline LLVMValueRef load_across(product *p, LLVMValueRef base, const pair_place *place, LLVMValueRef mask) {
+  return p->pairs ? load_pairs_of_rows(p, base, place, mask) : load_operand(p, at_operand(p, base, place->first), mask);
 }
 
-/* How many elements of a panel hold so many terms. */
+/* How many elements of a row that lies hold so many terms. */
 static inline LLVMValueRef units_of(product *p, LLVMValueRef terms) {
   return p->pairs ? LLVMBuildSDiv(p->b, terms, i64(p, 2), "") : terms;
+}
+
+/* Elements of a panel for all terms. */
+static inline LLVMValueRef units_of_all(product *p, const filling *f, LLVMValueRef k, LLVMValueRef blocks) {
+  return p->pairs ? nsw_mul(p, blocks, f->units) : k;
+}
+
+/* Packs rows of a in their order, in pairs, with zeros behind the terms of each block. A vector may write behind its
+ * block, where the next one, or nothing, follows. */
+static inline void fill_rows(product *p, const filling *f, LLVMValueRef a, LLVMValueRef room, LLVMValueRef k,
+                             LLVMValueRef begin, LLVMValueRef end) {
+  msc_ir_loop rows, blocks, pairs;
+  LLVMValueRef step = load_dim(p, 2), none = i64(p, 0);
+  msc_ir_loop_open(&p->e, &rows, begin, end, 1, 0, NULL);
+  LLVMValueRef from = at_operand(p, a, nsw_mul(p, rows.index, step)),
+               to = at(p, room, nsw_mul(p, nsw_sub(p, rows.index, begin), k));
+  msc_ir_loop_open(&p->e, &blocks, none, load_dim(p, 4), 1, 0, NULL);
+  LLVMValueRef first = at_operand(p, from, nsw_mul(p, blocks.index, f->block)),
+               place = at(p, to, nsw_mul(p, blocks.index, f->units));
+  msc_ir_loop_open(&p->e, &pairs, none, f->units, p->lanes, 0, NULL);
+  LLVMValueRef term = LLVMBuildShl(p->b, pairs.index, i64(p, 1), "");
+  store_vector(p, load_filled(p, at_operand(p, first, term), nsw_sub(p, f->block, term)), at(p, place, pairs.index));
+  msc_ir_loop_close(&p->e, &pairs, NULL);
+  msc_ir_loop_close(&p->e, &blocks, NULL);
+  msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
 static inline LLVMValueRef is_dim_set(product *p, int i) {

@@ -1,9 +1,10 @@
 /* product_tiles.c: the kernel of a product of bf16 by AMX: rows of c from rows of a and columns of b, which are packed
  * in pairs of terms.  Two registers of 16 rows of a times two of 16 columns of b add to four registers of sums.
  *
- * A block of terms is made of chunks of as many pairs, 16 at most (msc_product_chunk).  tdpbf16ps adds a chunk to a
- * sum: the first terms of the pairs by fma in ascending order from zero, the second ones likewise, the two sums to each
- * other, and that to the sum so far; denormals are taken as zero, and zero is made of them.  Blocks are added as the
+ * A block of terms is made of chunks of as many pairs, 16 at most (msc_product_chunk); zeros fill the last pair and the
+ * last chunk, in b's panels and in rows of a, which are packed then.  tdpbf16ps adds a chunk to a sum: the first terms
+ * of the pairs by fma in ascending order from zero, the second ones likewise, the two sums to each other, and that to
+ * the sum so far; denormals are taken as zero, and zero is made of them.  Blocks are added as the
  * tree of product.c.
  *
  * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
@@ -24,7 +25,8 @@ typedef struct {
   LLVMValueRef b, k, blocks, block, chunk; /* chunk: pairs in a row of a register */
   LLVMValueRef sums;                       /* of blocks that wait */
   LLVMValueRef shape;                      /* of registers, in memory */
-  LLVMValueRef second;                     /* rows from the first register of rows to the second */
+  filling filling;
+  LLVMValueRef second; /* rows from the first register of rows to the second */
 } tiling;
 
 static LLVMValueRef tile_number(product *p, int v) {
@@ -188,13 +190,13 @@ static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef 
   LLVMValueRef step = load_dim(p, 2), last = nsw_sub(p, t->k, i64(p, 1));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->k, PAIRS, 0, NULL);
   LLVMValueRef along = mask_below(p, nsw_sub(p, t->k, terms.index));
+  pair_place pair[PAIRS];
+  for (int i = 0; i < PAIRS; i++)
+    pair[i] = find_pair(p, &t->filling, least(p, nsw_add(p, terms.index, i64(p, i)), last), step);
   msc_ir_loop_open(&p->e, &rows, begin, end, MSC_TILE_ROWS, 0, NULL);
   LLVMValueRef x[PAIRS], mask = mask_below(p, nsw_sub(p, end, rows.index)),
                          to = at(p, room, nsw_add(p, nsw_mul(p, nsw_sub(p, rows.index, begin), t->k), terms.index));
-  for (int i = 0; i < PAIRS; i++) {
-    LLVMValueRef first = first_term(p, least(p, nsw_add(p, terms.index, i64(p, i)), last), step);
-    x[i] = load_across(p, at_operand(p, a, nsw_add(p, first, rows.index)), step, mask);
-  }
+  for (int i = 0; i < PAIRS; i++) x[i] = load_pairs_of_rows(p, at_operand(p, a, rows.index), &pair[i], mask);
   msc_ir_turn(&p->e, PAIRS, x);
   for (int i = 0; i < PAIRS; i++) store_masked(p, x[i], at(p, to, nsw_mul(p, t->k, i64(p, i))), along);
   msc_ir_loop_close(&p->e, &rows, NULL);
@@ -204,24 +206,21 @@ static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef 
 /* Chooses where row 0 of a is read, and the distance of rows. */
 static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
   LLVMValueRef given = load_buffer(p, 0), room = load_buffer(p, 3), turned = is_dim_set(p, 5);
-  LLVMBasicBlockRef turn = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
-  LLVMBuildCondBr(p->b, turned, turn, after);
+  LLVMBasicBlockRef turn = msc_ir_block(&p->e), other = msc_ir_block(&p->e), fill = msc_ir_block(&p->e),
+                    after = msc_ir_block(&p->e);
+  LLVMValueRef packed = LLVMBuildOr(p->b, turned, t->filling.filled, "");
+  LLVMBuildCondBr(p->b, turned, turn, other);
   LLVMPositionBuilderAtEnd(p->b, turn);
   turn_rows(p, t, given, room, begin, end);
   LLVMBuildBr(p->b, after);
+  LLVMPositionBuilderAtEnd(p->b, other);
+  LLVMBuildCondBr(p->b, t->filling.filled, fill, after);
+  LLVMPositionBuilderAtEnd(p->b, fill);
+  fill_rows(p, &t->filling, given, room, t->k, begin, end);
+  LLVMBuildBr(p->b, after);
   LLVMPositionBuilderAtEnd(p->b, after);
-  t->row_a = LLVMBuildSelect(p->b, turned, t->k, units_of(p, load_dim(p, 2)), "");
-  t->a = LLVMBuildSelect(p->b, turned, at(p, room, nsw_mul(p, nsw_sub(p, i64(p, 0), begin), t->k)), given, "");
-}
-
-/* The largest divisor of a block that a row of a register can have. */
-static LLVMValueRef chunk_of(product *p, LLVMValueRef block) {
-  LLVMValueRef chunk = i64(p, 1);
-  for (int n = 2; n <= PAIRS; n++) {
-    LLVMValueRef left = LLVMBuildURem(p->b, block, i64(p, n), "");
-    chunk = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntEQ, left, i64(p, 0), ""), i64(p, n), chunk, "");
-  }
-  return chunk;
+  t->row_a = LLVMBuildSelect(p->b, packed, t->k, units_of(p, load_dim(p, 2)), "");
+  t->a = LLVMBuildSelect(p->b, packed, at(p, room, nsw_mul(p, nsw_sub(p, i64(p, 0), begin), t->k)), given, "");
 }
 
 void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
@@ -229,12 +228,12 @@ void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   tiling t = {.c = result_of(&p),
               .b = load_buffer(&p, 1),
-              .k = units_of(&p, load_dim(&p, 1)),
               .blocks = load_dim(&p, 4),
               .sums = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * SUMS / PAIRS),
               .shape = msc_ir_stack(&p.e, p.vector, 1)};
-  t.block = LLVMBuildSDiv(p.b, t.k, t.blocks, "");
-  t.chunk = chunk_of(&p, t.block);
+  t.filling = filling_of(&p, load_dim(&p, 1), t.blocks);
+  t.k = units_of_all(&p, &t.filling, load_dim(&p, 1), t.blocks);
+  t.block = t.filling.units, t.chunk = t.filling.chunk;
   place_rows(&p, &t, begin, end);
   multiply_parts(&p, &t, begin, end);
   call_amx(&p, "llvm.x86.tilerelease", 0, NULL);

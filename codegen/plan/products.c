@@ -26,7 +26,7 @@ static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_produ
 
 /* Bytes per column of a panel, or per row of packed rows. */
 static uint64_t packed_bytes(const msc_plan_matmul *m) {
-  return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->pairs);
+  return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->blocks, m->pairs);
 }
 
 static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
@@ -94,12 +94,14 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
 }
 
 static void set_workspace(msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs);
-  int64_t units = msc_product_units((int64_t)m->k, m->pairs);
+  bool filled = msc_product_is_filled((int64_t)m->k, m->blocks, m->pairs),
+       packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs, filled);
+  int64_t units = msc_product_units((int64_t)m->k, m->blocks, m->pairs);
   m->b_lies = reads_b_where_it_lies(m, kernels);
   m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
   uint64_t columns = m->b_lies ? 0 : m->shared_columns ? m->shared_columns : m->tile_n;
-  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)columns, units, m->width));
+  m->panel_bytes = aligned_bytes(
+      m, (filled ? msc_product_filled_panel_elems : msc_product_panel_elems)((int64_t)columns, units, m->width));
   m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, units)) : 0;
 }
 

@@ -20,15 +20,47 @@ static inline int64_t msc_product_whole(int64_t n, int64_t width) {
   return (n + lanes - 1) / lanes * lanes;
 }
 
-/* Terms that are one element of a panel or of packed rows: two neighbours of bf16 are, where they are multiplied as a
- * pair. */
-static inline int64_t msc_product_units(int64_t k, bool pairs) { return pairs ? k / 2 : k; }
+/* The pairs of bf16 that are added at once, a chunk, are as many in all chunks of a block, and at most so many. */
+enum { MSC_PRODUCT_CHUNK = 16 };
 
-/* Elements that packing of columns of b with k terms writes: panels one behind the other, and behind the last of them
- * rows of the squares that are turned whole when b is transposed. */
+/* Chunks of a block of so many terms. */
+static inline int64_t msc_product_chunks(int64_t block) {
+  int64_t pairs = (block + 1) / 2;
+  return (pairs + MSC_PRODUCT_CHUNK - 1) / MSC_PRODUCT_CHUNK;
+}
+
+/* The pairs of a chunk. */
+static inline int64_t msc_product_chunk(int64_t block) {
+  int64_t pairs = (block + 1) / 2, chunks = msc_product_chunks(block);
+  return chunks ? (pairs + chunks - 1) / chunks : 1;
+}
+
+/* Elements of a panel, or of packed rows, for a block of so many terms: two neighbours of bf16 are one where they are
+ * multiplied as a pair; then zeros fill the last pair and the last chunk. */
+static inline int64_t msc_product_block_units(int64_t block, bool pairs) {
+  return pairs ? msc_product_chunks(block) * msc_product_chunk(block) : block;
+}
+
+/* The elements of all blocks are those of one, times their number. */
+static inline int64_t msc_product_units(int64_t k, int64_t blocks, bool pairs) {
+  return blocks * msc_product_block_units(k / blocks, pairs);
+}
+
+/* Are there zeros behind the terms of a block? Then its squares are turned by themselves, and rows of a are packed. */
+static inline bool msc_product_is_filled(int64_t k, int64_t blocks, bool pairs) {
+  return pairs && 2 * msc_product_units(k, blocks, pairs) != k;
+}
+
+/* Elements that packing of columns of b with k units writes: panels one behind the other, and behind the last of them
+ * rows of the squares that are turned whole when b is transposed: of the whole panel, or of each block if they are
+ * filled. */
 static inline int64_t msc_product_panel_elems(int64_t columns, int64_t k, int64_t width) {
   int64_t panels = (columns + width - 1) / width;
   return panels ? ((panels - 1) * k + msc_product_whole(k, width)) * width : 0;
+}
+static inline int64_t msc_product_filled_panel_elems(int64_t columns, int64_t k, int64_t width) {
+  int64_t panels = (columns + width - 1) / width;
+  return panels ? (panels * k + msc_product_lanes(width)) * width : 0;
 }
 
 /* Elements that packing of rows of a writes, at most: of a transposed a whole panels of rows, and whole vectors behind
@@ -40,9 +72,9 @@ static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
 /* Bytes of an element as it is packed, summed and stored: of f16 and bf16 it is an f32. */
 static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
 
-/* May rows of a be packed? If not, all of them are read in place. */
-static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs) {
-  return transpose_a || (operand_bytes < 4 && !pairs);
+/* May rows of a be packed? If not, all of them are read in place. filled: zeros stand behind a block's terms. */
+static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs, bool filled) {
+  return transpose_a || filled || (operand_bytes < 4 && !pairs);
 }
 
 #endif

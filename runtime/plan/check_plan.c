@@ -168,19 +168,18 @@ static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
 
 /* Checks the kernels of a product. Numbers of elements fit, since those of the operands do and a panel is narrow. */
 static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matmul *m) {
-  int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype), units = msc_product_units(m->k, m->pairs);
+  int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
     return mscrt_bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
-  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 10))
+  if (!mscrt_kernel_takes(p, m->pack, 2, m->pairs ? 4 : 3) || !mscrt_kernel_takes(p, m->multiply, 5, 10))
     return mscrt_bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))
     return mscrt_bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks)
     return mscrt_bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
-  if (m->pairs && (m->dtype != MSCRT_BF16 || m->k / m->blocks % 2))
-    return mscrt_bad_plan("pairs of %s, of which a block has %" PRId64, mscrt_dtype_name(m->dtype), m->k / m->blocks);
+  if (m->pairs && m->dtype != MSCRT_BF16) return mscrt_bad_plan("pairs of %s", mscrt_dtype_name(m->dtype));
   bool turned = m->transpose_b && (m->transpose_a || m->k / m->blocks % msc_product_lanes(m->width));
   if (m->b_lies && (operand_bytes < 4 || turned || m->n % m->width || m->shared_columns))
     return mscrt_bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n,
@@ -188,9 +187,10 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   int64_t shared = m->shared_columns;
   if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
     return mscrt_bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
-  uint64_t panels =
-      m->b_lies ? 0 : (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, units, m->width) * bytes;
-  bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs);
+  uint64_t panels = m->b_lies ? 0 : (uint64_t)mscrt_panel_elems(m, shared ? shared : m->tile_n) * bytes;
+  bool packed =
+      msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs, msc_product_is_filled(m->k, m->blocks, m->pairs));
+  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
   uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, units) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
     return mscrt_bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64,

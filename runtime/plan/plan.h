@@ -4,6 +4,7 @@
 #define MSCRT_PLAN_H
 
 #include "ir/abi/attention.h"
+#include "ir/abi/product.h"
 #include "ir/abi/windows.h"
 #include "ir/layout/box.h"
 #include "plan_fbs.h"
@@ -68,6 +69,13 @@ static inline mscrt_dtype mscrt_result_dtype(const mscrt_matmul *m) { return m->
  * of a transposed one; 0: b is packed. */
 static inline int64_t mscrt_step_of_lying_b(const mscrt_matmul *m) {
   return !m->b_lies ? 0 : m->transpose_b ? -m->k : m->n;
+}
+
+/* Elements that packing so many columns of b writes. */
+static inline int64_t mscrt_panel_elems(const mscrt_matmul *m, int64_t columns) {
+  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
+  return msc_product_is_filled(m->k, m->blocks, m->pairs) ? msc_product_filled_panel_elems(columns, units, m->width)
+                                                          : msc_product_panel_elems(columns, units, m->width);
 }
 
 #define MSCRT_GRAPH_OPERANDS 10

@@ -55,11 +55,13 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
   double sum = 0;
   if (blocks > 1)
     return sum_of(f->dtype, term_sum(p, i, j, first, blocks / 2), term_sum(p, i, j, first + blocks / 2, blocks / 2));
-  int64_t together = p->kernels->height == MSC_TILE_HEIGHT ? msc_product_chunk(block) : p->kernels->pairs ? 2 : 1;
+  int64_t together = p->kernels->height == MSC_TILE_HEIGHT ? 2 * msc_product_chunk(block) : p->kernels->pairs ? 2 : 1;
   for (int64_t at = first * block; at < (first + 1) * block; at += together) {
     double a[32], b[32];
     for (int64_t l = 0; l < together; l++) {
       int64_t k = at + l;
+      a[l] = b[l] = 0;
+      if (k >= (first + 1) * block) continue;
       a[l] = msc_tensor_get(&p->a, f->transpose_a ? k * p->s.m + i : i * p->s.k + k);
       b[l] = msc_tensor_get(&p->b, f->transpose_b ? j * p->s.k + k : k * p->s.n + j);
     }
@@ -87,18 +89,21 @@ static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out
 static void multiply(kernel_run *run, const product_case *p, const msc_product_kernels *kernels) {
   const product_form *f = p->form;
   const sizes *s = &p->s;
-  int64_t units = msc_product_units(s->k, kernels->pairs);
+  int64_t units = msc_product_units(s->k, s->blocks, kernels->pairs);
+  bool filled = msc_product_is_filled(s->k, s->blocks, kernels->pairs);
   int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)),
           tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
-  fenced panels = fenced_new((size_t)(msc_product_panel_elems(most_n, units, kernels->width) * bytes));
-  bool packed = msc_product_packs_rows(operand_bytes, f->transpose_a, kernels->pairs);
+  fenced panels = fenced_new(
+      (size_t)((filled ? msc_product_filled_panel_elems : msc_product_panel_elems)(most_n, units, kernels->width) *
+               bytes));
+  bool packed = msc_product_packs_rows(operand_bytes, f->transpose_a, kernels->pairs, filled);
   fenced room = fenced_new(packed ? (size_t)(msc_product_room_elems(most_m, units) * bytes) : 0);
   kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry),
             *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
   for (int64_t j = 0; j < s->n; j += tile_n) {
     int64_t columns = s->n - j < tile_n ? s->n - j : tile_n;
-    int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
+    int64_t pack_dims[4] = {columns, s->k, f->transpose_b ? s->k : s->n, s->blocks};
     void *pack_buffers[2] = {(char *)p->b.data + j * operand_bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
     bool lies = !f->transpose_b && operand_bytes >= 4 && s->n % kernels->width == 0 && s->m % 2 == 0;
@@ -145,11 +150,12 @@ static void check_size(kernel_run *run, const product_form *f, const msc_product
 }
 
 static const sizes chosen[] = {
-    {1, 1, 1, 1},      {1, 1, 0, 1},       {6, 16, 8, 8},    {7, 17, 16, 4},    {32, 10, 64, 8}, {5, 16, 0, 1},
-    {13, 97, 32, 8},   {31, 64, 98, 2},    {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8},  {37, 40, 1024, 32},
-    {21, 33, 576, 16}, {35, 65, 140, 2},   {19, 32, 132, 4}, {1400, 24, 12, 4}, {1, 5, 32, 1},   {33, 70, 96, 1},
-    {65, 64, 256, 8},  {48, 31, 1024, 16}, {32, 64, 192, 2}, {12, 96, 64, 8},   {48, 32, 60, 4}, {34, 33, 512, 4},
-    {33, 34, 592, 8},  {20, 40, 384, 8},   {18, 35, 36, 1}};
+    {1, 1, 1, 1},      {1, 1, 0, 1},       {6, 16, 8, 8},    {7, 17, 16, 4},    {32, 10, 64, 8},  {5, 16, 0, 1},
+    {13, 97, 32, 8},   {31, 64, 98, 2},    {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8},   {37, 40, 1024, 32},
+    {21, 33, 576, 16}, {35, 65, 140, 2},   {19, 32, 132, 4}, {1400, 24, 12, 4}, {1, 5, 32, 1},    {33, 70, 96, 1},
+    {65, 64, 256, 8},  {48, 31, 1024, 16}, {32, 64, 192, 2}, {12, 96, 64, 8},   {48, 32, 60, 4},  {34, 33, 512, 4},
+    {33, 34, 592, 8},  {20, 40, 384, 8},   {18, 35, 36, 1},  {37, 66, 1000, 8}, {33, 40, 555, 1}, {40, 33, 700, 4},
+    {5, 70, 1376, 8},  {64, 65, 40, 8},    {9, 33, 24, 8}};
 
 enum { RANDOM = 6, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 

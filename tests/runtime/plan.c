@@ -234,11 +234,11 @@ static void products_have_room(void **state) {
     plan_text t = everything();
     int64_t k = i % 20 + 1, width = (int64_t)4 << i / 20 % 4, m = 6;
     mscrt_dtype dtype = dtypes[i / 320];
-    bool pairs = i / 320 == 3 && k % 2 == 0, turned = i / 80 % 2,
-         packed = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(dtype), turned, pairs);
-    int64_t units = msc_product_units(k, pairs);
+    bool pairs = i / 320 == 3, turned = i / 80 % 2, filled = msc_product_is_filled(k, 1, pairs),
+         packed = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(dtype), turned, pairs, filled);
+    int64_t units = msc_product_units(k, 1, pairs);
     uint64_t bytes = (uint64_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(dtype));
-    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
+    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, pairs ? 4 : 3, 0, 0},
     t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 10, 0, 0};
     mscrt_matmul p = {.dtype = dtype,
                       .wide = dtype == MSCRT_BF16,
@@ -255,7 +255,8 @@ static void products_have_room(void **state) {
                       .width = width,
                       .blocks = 1,
                       .pairs = pairs};
-    p.panel_bytes = bytes * (uint64_t)msc_product_panel_elems(width, units, width),
+    p.panel_bytes = bytes * (uint64_t)(filled ? msc_product_filled_panel_elems : msc_product_panel_elems)(width, units,
+                                                                                                         width);
     p.room_bytes = packed ? bytes * (uint64_t)msc_product_room_elems(m, units) : 0;
     uint64_t *room = i / 160 % 2 && packed ? &p.room_bytes : &p.panel_bytes;
     t.matmul[t.num_matmuls++] = p;
@@ -267,9 +268,11 @@ static void products_have_room(void **state) {
     p.wide = !p.wide, p.b_lies = true, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "are read where they lie");
     p.wide = !p.wide, p.b_lies = false;
-    if (dtype == MSCRT_BF16 && k % 2 == 0) continue;
-    p.wide = !p.wide, p.pairs = true, p.panel_bytes *= 2, t.matmul[t.num_matmuls - 1] = p;
-    expect_text(open_text(&t), MSCRT_INPUT, "of which a block has");
+    p.wide = !p.wide, p.pairs = !pairs, t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, "its kernels do not take");
+    if (dtype == MSCRT_BF16) continue;
+    t.kernel[1].dims = 4;
+    expect_text(open_text(&t), MSCRT_INPUT, "pairs of ");
   }
 }
 
