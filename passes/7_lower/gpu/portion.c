@@ -1,5 +1,5 @@
 /* portion: large scores and the loss and gradients computed from them -> the same for one portion of the batch after
- * another, so that the scores of only one portion are in memory.
+ * another, so that the scores of only one portion are in memory, where all of them do not fit beside the rest.
  *
  *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy
  *
@@ -14,7 +14,7 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-enum { MOST_OPS = 64, MOST_PORTIONS = 8, LEAST_ROWS = 4096, LARGE = 256 << 20 /* bytes */ };
+enum { MOST_OPS = 64, MOST_PORTIONS = 8, LEAST_ROWS = 4096, WORTHWHILE = 256 << 20 /* bytes */ };
 
 typedef enum { ROWS /* of one portion */, LOSS, DX, DW } result_kind;
 
@@ -229,6 +229,28 @@ static int64_t count_batch_rows(const msc_type *t) {
   return rows;
 }
 
+/* Bytes of v, if it has memory of its own. */
+static int64_t own_bytes(const msc_value *v) { return msc_memory_of(v).root == v ? msc_type_bytes(v->type) : 0; }
+
+static bool is_used_after(const msc_value *v, size_t id) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (u->user->id > id) return true;
+  return false;
+}
+
+/* Do scores and their gradient, as large as they are, fit beside the function's arguments and what was computed before
+ * the scores and is needed after them?  An eighth of the memory is left for everything else. */
+static bool scores_fit(const msc_pass_ctx *pass, const msc_op *op) {
+  const msc_block *block = op->block;
+  int64_t limit = msc_memory_limit(pass->config, msc_pass_cluster(pass)), need = 2 * msc_type_bytes(op->out[0].type);
+  msc_number(op->block);
+  for (size_t i = 0; i < block->num_args; i++) need += msc_type_bytes(block->args[i]->type);
+  for (const msc_op *before = block->first; before != op; before = before->next)
+    for (size_t i = 0; i < before->num_out; i++)
+      if (is_used_after(&before->out[i], op->id)) need += own_bytes(&before->out[i]);
+  return need <= limit - limit / 8;
+}
+
 /* The number of portions for the scores that op computes; 1: none. */
 static int choose_num_portions(const msc_pass_ctx *pass, const msc_op *op) {
   const msc_type *t = op->out[0].type;
@@ -237,7 +259,7 @@ static int choose_num_portions(const msc_pass_ctx *pass, const msc_op *op) {
                  !msc_op_bool(op, "transpose_a") && op->in[1].value->type->rank == 2 &&
                  op->in[0].value->type->rank == t->rank;
   int64_t asked = msc_config_int(pass->config, MSC_KEY_score_portions), num = asked ? asked : MOST_PORTIONS;
-  if (!product || (!asked && msc_type_bytes(t) < LARGE)) return 1;
+  if (!product || (!asked && (msc_type_bytes(t) < WORTHWHILE || scores_fit(pass, op)))) return 1;
   while (num > 1 && (t->dim[0] % num || (!asked && count_batch_rows(t) / num < LEAST_ROWS))) num--;
   return (int)num;
 }
