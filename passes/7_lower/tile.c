@@ -139,9 +139,9 @@ static int64_t tile_columns(const msc_op *gemm) {
 }
 
 /* True if tiles of so many rows compute for longer than it takes to read b for each; what fewer columns read of it
- * stays near. */
+ * stays near, but takes rows enough. */
 static bool is_worth_reading_b(const msc_op *gemm, int64_t rows, int64_t columns) {
-  if (columns < result_columns(gemm)) return true;
+  if (columns < result_columns(gemm)) return rows >= LEAST_ROWS;
   int64_t bytes = msc_type_bytes(gemm->in[1].value->type), times = is_bf16(gemm) ? TILE_OF_BF16 : 1;
   return rows >= (bytes > FAR_BYTES ? times * FAR_ROWS : bytes > NEAR_BYTES ? times * NEAR_ROWS : 1);
 }
