@@ -9,6 +9,7 @@
  * tanh(x) only y is kept, not 1 - y * y too.  On a GPU, small independent casts, sums over micro-batches and updates
  * become one kernel too: a launch takes as long as they do. */
 
+#include "ir/interp/interp.h"
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/direction.h"
@@ -49,6 +50,32 @@ static bool is_followed_by(const msc_op *op, const msc_op *user) {
   do op = op->next;
   while (op && is_splat_constant(op));
   return op == user;
+}
+
+/* Replaces a cast of a splat by a splat: several kernels may read it, and as a buffer it may be large. */
+static void cast_splat(msc_func *f, msc_op *cast) {
+  const msc_op *splat = cast->in[0].value->def;
+  if (!splat || !is_splat_constant(splat) || !msc_is_float(splat->out[0].type->dtype) ||
+      !msc_is_float(cast->out[0].type->dtype))
+    return;
+  const msc_attr_value *number = msc_op_attr(splat, "value");
+  const msc_tensor one = {msc_type_of(f->module->ctx, splat->out[0].type->dtype, 0, NULL, NULL),
+                          (void *)(uintptr_t)number->dense.data};
+  msc_builder b = {.func = f, .before = cast, .loc = cast->loc};
+  msc_value *made = msc_build_scalar(&b, cast->out[0].type->dtype, msc_tensor_get(&one, 0));
+  if (!made) return;
+  msc_attr_value value = *msc_op_attr(made->def, "value");
+  value.dense.type = made->type = cast->out[0].type, made->whole = cast->out[0].whole;
+  msc_op_set(made->def, "value", value);
+  msc_replace_uses(&cast->out[0], made);
+  msc_op_erase(cast);
+}
+
+static void cast_splats(msc_func *f) {
+  for (msc_op *op = f->body->first, *following; op; op = following) {
+    following = op->next;
+    if (op->kind == OP_cast) cast_splat(f, op);
+  }
 }
 
 /* Gives every user a splat of its own, in front of it: inside a kernel a splat costs nothing, as a buffer it does. */
@@ -485,6 +512,7 @@ static int64_t emit_regions(fuser *z) {
 
 static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
   fuser z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module))};
+  cast_splats(f);
   copy_splats(f);
   z.forward = msc_forward_ops(pass->scratch, f);
   z.deps = msc_depend_of(pass->scratch, f);
