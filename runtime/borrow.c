@@ -1,11 +1,11 @@
-/* borrow.c: memory of the caller in, which stands for an input or an output: calls get its address instead of the
- * arena's. */
+/* borrow.c: memory of the caller for an input or an output in; records whose pointers point to that memory instead of
+ * the arena out. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/context.h"
 
-/* ---- the addresses that calls have ---- */
+/* ---- the pointers in records ---- */
 
 static bool is_inside(plan_ref whole, plan_ref r) {
   return r.space == whole.space && r.offset >= whole.offset && r.offset + r.bytes <= whole.offset + whole.bytes;
@@ -15,60 +15,61 @@ bool mscrt_refs_overlap(plan_ref a, plan_ref b) {
   return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-/* Finds the addresses in a call that lie inside `whole`, and stores them if p has room. False: the call does not allow
- * the value to lie elsewhere than in the arena. */
-static bool find_places_in_call(plan_ref whole, bool is_input, mscrt_record *r, mscrt_places *p) {
+/* Counts the pointers in a call that point into the variable `whole`, and stores them if p has arrays. False: the call
+ * does not allow the variable to lie elsewhere than in the arena. */
+static bool find_pointers_in_call(plan_ref whole, bool is_input, mscrt_record *r, mscrt_pointers *p) {
   for (uint32_t i = 0; r && i < r->num_buffers; i++) {
     if (!mscrt_refs_overlap(whole, r->ref[i])) continue;
     if (!is_inside(whole, r->ref[i]) || (is_input && r->ref[i].written) || r->kind == PLAN_CALL_KIND_MESSAGE)
       return false;
-    if (p->place) {
-      p->place[p->num] = &r->buffers[i];
+    if (p->pointer) {
+      p->pointer[p->num] = &r->buffers[i];
       p->offset[p->num] = r->ref[i].offset - whole.offset;
     }
     p->num++;
   }
-  return !r || !r->epilogue || find_places_in_call(whole, is_input, r->epilogue, p);
+  return !r || !r->epilogue || find_pointers_in_call(whole, is_input, r->epilogue, p);
 }
 
-static bool find_places_in_sections(mscrt_context *c, plan_ref whole, bool is_input, uint32_t first, uint32_t num,
-                                    mscrt_places *p) {
+static bool find_pointers_in_sections(mscrt_context *c, plan_ref whole, bool is_input, uint32_t first, uint32_t num,
+                                      mscrt_pointers *p) {
   p->num = 0;
   for (uint32_t s = first; s < first + num; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++)
-      if (c->section[s].call[i].part || !find_places_in_call(whole, is_input, &c->section[s].call[i], p)) return false;
+      if (c->section[s].call[i].part || !find_pointers_in_call(whole, is_input, &c->section[s].call[i], p))
+        return false;
   return true;
 }
 
-mscrt_status *mscrt_find_places(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
-                                mscrt_places *p) {
+mscrt_status *mscrt_find_pointers(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
+                                  mscrt_pointers *p) {
   if (p->known) return NULL;
   p->known = true;
   if (c->o.ranks > 1 || !c->device->uses_arena || c->plan->copies > 1) return NULL;
   plan_ref whole = v->ref;
   whole.bytes = mscrt_variable_bytes(v);
   bool is_input = whole.space == PLAN_SPACE_INPUT;
-  if (!find_places_in_sections(c, whole, is_input, first, num, p)) return NULL;
-  MSCRT_CHECK(mscrt_new_array(&p->place, p->num + 1));
+  if (!find_pointers_in_sections(c, whole, is_input, first, num, p)) return NULL;
+  MSCRT_CHECK(mscrt_new_array(&p->pointer, p->num + 1));
   MSCRT_CHECK(mscrt_new_array(&p->offset, p->num + 1));
-  find_places_in_sections(c, whole, is_input, first, num, p);
+  find_pointers_in_sections(c, whole, is_input, first, num, p);
   return NULL;
 }
 
-void mscrt_point_places(const mscrt_places *p, void *data) {
-  for (uint32_t i = 0; p->place && i < p->num; i++) *p->place[i] = (char *)data + p->offset[i];
+void mscrt_redirect_pointers(const mscrt_pointers *p, void *data) {
+  for (uint32_t i = 0; p->pointer && i < p->num; i++) *p->pointer[i] = (char *)data + p->offset[i];
 }
 
-void mscrt_free_places(mscrt_places *p) {
-  free(p->place);
+void mscrt_free_pointers(mscrt_pointers *p) {
+  free(p->pointer);
   free(p->offset);
-  *p = (mscrt_places){0};
+  *p = (mscrt_pointers){0};
 }
 
 /* ---- outputs ---- */
 
-/* May an output lie in memory of the caller? Other values may share its bytes at other times; they then lie
- * there too. */
+/* True if calls may write an output to memory of the caller. Values that share its bytes in the arena at other times
+ * then lie in that memory too. */
 static bool may_lie_elsewhere(const mscrt_context *c, const mscrt_variable *v) {
   uint32_t others = 0;
   for (uint32_t i = 0; i < c->plan->num_outputs; i++)
@@ -97,23 +98,23 @@ mscrt_status *mscrt_borrow_output(mscrt_context *c, const char *section, const c
   if (data && bytes != mscrt_whole_bytes(v))
     return mscrt_fail(MSCRT_ARGUMENT, "output '%s' has %" PRIu64 " bytes, not %zu", name, mscrt_whole_bytes(v), bytes);
   if (!c->output) MSCRT_CHECK(mscrt_new_array(&c->output, c->plan->num_outputs));
-  mscrt_taken *t = &c->output[i];
+  mscrt_caller_output *t = &c->output[i];
   if (data && may_lie_elsewhere(c, v))
-    MSCRT_CHECK(mscrt_find_places(c, v, c->program[v->program].entry[0].section, 1, &t->places));
-  bool direct = data && t->places.place && (uintptr_t)data % mscrt_dtype_bytes(v->dtype) == 0;
-  mscrt_point_places(&t->places, direct ? data : mscrt_at(c, v->ref, 0));
+    MSCRT_CHECK(mscrt_find_pointers(c, v, c->program[v->program].entry[0].section, 1, &t->pointers));
+  bool direct = data && t->pointers.pointer && (uintptr_t)data % mscrt_dtype_bytes(v->dtype) == 0;
+  mscrt_redirect_pointers(&t->pointers, direct ? data : mscrt_address_of(c, v->ref, 0));
   t->data = data;
   t->direct = direct;
   return NULL;
 }
 
-const void *mscrt_taken_at(const mscrt_context *c, const mscrt_variable *v) {
+const void *mscrt_output_in_caller_memory(const mscrt_context *c, const mscrt_variable *v) {
   bool is_output = c->output && v >= c->plan->output && v < c->plan->output + c->plan->num_outputs;
-  const mscrt_taken *t = is_output ? &c->output[v - c->plan->output] : NULL;
+  const mscrt_caller_output *t = is_output ? &c->output[v - c->plan->output] : NULL;
   return t && t->direct ? t->data : NULL;
 }
 
 void mscrt_free_outputs(mscrt_context *c) {
-  for (uint32_t i = 0; c->output && i < c->plan->num_outputs; i++) mscrt_free_places(&c->output[i].places);
+  for (uint32_t i = 0; c->output && i < c->plan->num_outputs; i++) mscrt_free_pointers(&c->output[i].pointers);
   free(c->output);
 }

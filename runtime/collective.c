@@ -2,7 +2,7 @@
  * of earlier collectives. */
 #include "runtime/context.h"
 
-mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released) {
+mscrt_status *mscrt_release(mscrt_context *c, const mscrt_execution *t, uint32_t upto, uint32_t *released) {
   for (; *released < upto; ++*released) {
     const mscrt_record *r = t->section->beside[*released];
     if (r->lingers)
@@ -13,7 +13,7 @@ mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto
   return NULL;
 }
 
-mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
+mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t, uint32_t *released) {
   MSCRT_CHECK(mscrt_release(c, t, t->record->waits.release, released));
   int64_t begin = mscrt_timeline_now(c->timeline);
   for (uint32_t i = 0; i < t->record->num_parts; i++) c->received_bytes += t->record->part[i].e->received;

@@ -30,7 +30,8 @@ static mscrt_status *choose_device(mscrt_context *c) {
   return NULL;
 }
 
-/* Chooses how ranks are connected. GPUs that NCCL connects meet as ranks of one host do. */
+/* Chooses how ranks are connected. Where NCCL connects GPUs, it only carries their data: the ranks meet as ranks of one
+ * host do. */
 static mscrt_status *choose_transport(mscrt_context *c) {
   const char *comm = c->o.comm && !strcmp(c->o.comm, "nccl") ? NULL : c->o.comm;
   bool far = !c->o.comm && c->o.address && mscrt_is_network_address(c->o.address);
@@ -126,7 +127,7 @@ static mscrt_status *check_planned_memory(const mscrt_context *c) {
                           needed, planned);
 }
 
-/* Sets the layout of the arena; arenas of all ranks have one size. */
+/* Sets the layout of the arena; the arenas of all ranks have the same size. */
 static mscrt_status *set_arena_layout(mscrt_context *c) {
   MSCRT_CHECK(measure_mailboxes(c));
   c->input_slots = count_input_slots(c);
@@ -135,10 +136,10 @@ static mscrt_status *set_arena_layout(mscrt_context *c) {
     uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_set_space_offsets(c, i, at);
     if (bytes > c->arena_bytes) c->arena_bytes = bytes;
   }
-  mscrt_set_space_offsets(c, c->stage, c->space_at);
-  /* behind the arena, so that no two spans of memory have one number */
-  c->space_at[PLAN_SPACE_HOST] = c->arena_bytes;
-  c->space_at[PLAN_SPACE_DISK] = c->arena_bytes + c->plan->stage[c->stage].bytes[PLAN_SPACE_HOST];
+  mscrt_set_space_offsets(c, c->stage, c->space_offset);
+  /* behind the arena, so that offsets in different spaces never overlap */
+  c->space_offset[PLAN_SPACE_HOST] = c->arena_bytes;
+  c->space_offset[PLAN_SPACE_DISK] = c->arena_bytes + c->plan->stage[c->stage].bytes[PLAN_SPACE_HOST];
   return check_planned_memory(c);
 }
 
@@ -165,8 +166,8 @@ static void enter_library(void *arg) {
   if (c->library) mscrt_library_enter(c->library);
 }
 
-/* Starts the worker threads. The library is loaded first: each new thread tells it that it must not start threads of
- * its own. */
+/* Starts the worker threads. oneDNN, if the plan needs it, is loaded first: each new thread tells it not to start
+ * threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
   bool library = false;
   for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->has_onednn; i++)
@@ -177,12 +178,12 @@ static mscrt_status *start_threads(mscrt_context *c) {
 
 static void log_waiting(void *user, const char *text) { mscrt_log_line(user, MSCRT_LOG_WARNING, "%s", text); }
 
-/* Takes the arena from the caller. Parameters and state begin with zeros, as in memory of the system. */
+/* Gets the arena from the caller; zeroes parameters and state, which are zero in memory of the system. */
 static mscrt_status *allocate_arena(mscrt_context *c) {
   c->arena = c->o.allocate(c->o.memory_user, (size_t)c->arena_bytes);
   if (!c->arena) return mscrt_fail(MSCRT_NO_MEMORY, "the caller has no %" PRIu64 " bytes for an arena", c->arena_bytes);
   if ((uintptr_t)c->arena % 64) return mscrt_fail(MSCRT_ARGUMENT, "the caller's arena is not aligned to 64 bytes");
-  memset(c->arena + c->space_at[PLAN_SPACE_PERSISTENT], 0,
+  memset(c->arena + c->space_offset[PLAN_SPACE_PERSISTENT], 0,
          (size_t)c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]);
   return NULL;
 }
@@ -231,27 +232,29 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
   return c->device->open ? c->device->open(c) : NULL;
 }
 
-static uint32_t most_beside(const mscrt_context *c) {
+/* The largest number of collectives with other ranks in a section. */
+static uint32_t most_collectives(const mscrt_context *c) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     if (c->section[i].num_beside > most) most = c->section[i].num_beside;
   return most;
 }
 
-/* Starts the thread for collectives if a core is free for it, or if it needs none. */
+/* Starts the thread for collectives if the caller wants it always, or wants it when a core is free for it and one is;
+ * on a device without values the thread needs no core. */
 static mscrt_status *start_stream(mscrt_context *c) {
   int local = c->o.local_ranks;
   bool idle = c->threads * local + local <= c->o.cores, timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
   return wanted && c->o.ranks > 1 && !c->o.server && !c->device->orders_collectives
-             ? mscrt_stream_new(c, idle, most_beside(c), 1, mscrt_run_collective, &c->stream)
+             ? mscrt_stream_new(c, idle, most_collectives(c), 1, mscrt_run_collective, &c->stream)
              : NULL;
 }
 
-/* Fills what lives on disk part by part, so that no more of it is in memory. */
+/* Writes the initial values of a variable on disk part by part, so that only one part is in memory at a time. */
 static void init_on_disk(const mscrt_context *c, const mscrt_variable *v, const msc_box *box, const msc_box *buffer) {
   enum { PART = 4 << 20 };
-  uint8_t *out = mscrt_at(c, v->ref, 0);
+  uint8_t *out = mscrt_address_of(c, v->ref, 0);
   uint64_t row = mscrt_variable_bytes(v) / (uint64_t)buffer->size[0];
   int64_t rows = row < PART ? (int64_t)(PART / row) : 1;
   for (int64_t at = 0; at < box->size[0]; at += rows) {
@@ -259,7 +262,7 @@ static void init_on_disk(const mscrt_context *c, const mscrt_variable *v, const 
     part.begin[0] += at, room.begin[0] += at;
     part.size[0] = room.size[0] = box->size[0] - at < rows ? box->size[0] - at : rows;
     mscrt_init_box(v, c->o.seed, &part, &room, out + (uint64_t)at * row);
-    mscrt_let_go(c, v->ref);
+    mscrt_drop_disk_pages(c, v->ref);
   }
 }
 
@@ -272,7 +275,7 @@ static void init_parameter(void *arg, int64_t unit, int worker) {
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   if (v->ref.space == PLAN_SPACE_DISK && c->offload && v->rank && buffer.size[0] > 0)
     init_on_disk(c, v, &box, &buffer);
-  else mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
+  else mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_address_of(c, v->ref, 0));
 }
 
 static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
@@ -299,10 +302,11 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
   MSCRT_GOTO(mscrt_start_mover(c));
-  if (c->o.recover) MSCRT_GOTO(mscrt_take_up(c, kept));
+  if (c->o.recover) MSCRT_GOTO(mscrt_restore_state(c, kept));
   bool init = !c->o.no_init && !c->recovery.from_peers && c->device->holds_values;
   if (init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
-  MSCRT_GOTO(mscrt_store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
+  MSCRT_GOTO(
+      mscrt_store(c, c->space_offset[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.servers && !c->o.server) MSCRT_GOTO(mscrt_pushing_new(c, &c->pushing));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
   mscrt_log_line(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64,
@@ -316,8 +320,8 @@ fail:
   return s;
 }
 
-/* Opens a context, as mscrt_open. `kept`: what this rank kept of an earlier meeting, which stays the caller's; may be
- * NULL. If ranks may be replaced, one may be lost while they meet: then they meet again. */
+/* Opens a context, as mscrt_open_with. If ranks may be replaced and one is lost while they meet, they meet again, for
+ * meet_ms at most. */
 static mscrt_status *open_until_met(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
                                     mscrt_context **out_ctx) {
   mscrt_options o = {0};
@@ -342,7 +346,7 @@ static void free_sections(mscrt_context *c) {
   for (uint32_t i = 0; c->program && i < c->plan->num_programs; i++) free(c->program[i].release);
   free(c->section);
   free(c->program);
-  for (int i = 0; i < 2; i++) free(c->moved[i]);
+  for (int i = 0; i < 2; i++) free(c->shifted_buffers[i]);
   for (int i = 0; i < 2; i++) free(c->parts[i]);
   free(c->records);
   free(c->matmul);
@@ -436,7 +440,7 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   if (data->o.parts) MSCRT_CHECK(check_same_batches(c, data));
   mscrt_feed *feed;
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
-  mscrt_return_inputs(c);
+  mscrt_unborrow_inputs(c);
   mscrt_feed_free(c->feed);
   c->feed = feed;
   if (c->resumed_samples && c->resumed_samples != (uint64_t)c->step * mscrt_samples_per_step(c))
@@ -479,9 +483,9 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
   c->step = mscrt_next_step(c);
   for (int64_t i = 0; i < steps; i++) {
-    if (train) mscrt_keep_border(c);
+    if (train) mscrt_keep_state(c);
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
-    MSCRT_CHECK(mscrt_give_outputs(c, index));
+    MSCRT_CHECK(mscrt_copy_outputs(c, index));
     if (train) MSCRT_CHECK(mscrt_commit_step(c, mscrt_loss_of(c, index)));
     mscrt_set_step(c, c->step + train);
   }
@@ -498,7 +502,7 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
     if (!mscrt_is_scalar(v) || strcmp(v->name, name)) continue;
     found = true;
     if (v->stage != c->stage) continue;
-    void *at = mscrt_at(c, v->ref, 0);
+    void *at = mscrt_address_of(c, v->ref, 0);
     mscrt_convert(v->dtype, at, 1, MSCRT_F64, &value, false, false, 1);
     MSCRT_CHECK(mscrt_store(c, (uint64_t)((uint8_t *)at - c->arena), mscrt_variable_bytes(v)));
     if (c->pushing) MSCRT_CHECK(mscrt_push_scalar(c, c->pushing, i, value));
@@ -508,7 +512,7 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
                             strncmp(name, "optimizer.lr", 12) ? "" : ": compile it with variable_lr");
 }
 
-/* ---- asking ---- */
+/* ---- reading values ---- */
 
 static mscrt_status *find_parameter_or_output(const mscrt_context *c, const char *name, const mscrt_variable **out) {
   const mscrt_plan *p = c->plan;
@@ -526,14 +530,14 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
   MSCRT_CHECK(find_parameter_or_output(c, name, &v));
   MSCRT_CHECK(mscrt_write_rows_back(c));
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  *out_tensor =
-      (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
+  *out_tensor = (mscrt_tensor){
+      .name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_address_of(c, v->ref, c->last_slot)};
   memcpy(out_tensor->shape, v->shape, sizeof v->shape);
   memcpy(out_tensor->begin, box.begin, sizeof box.begin);
   memcpy(out_tensor->size, box.size, sizeof box.size);
   memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
-  if (mscrt_taken_at(c, v)) {
-    out_tensor->data = (void *)(uintptr_t)mscrt_taken_at(c, v);
+  if (mscrt_output_in_caller_memory(c, v)) {
+    out_tensor->data = (void *)(uintptr_t)mscrt_output_in_caller_memory(c, v);
     return NULL;
   }
   bool is_in_arena = v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
@@ -569,7 +573,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.planned_bytes = plan_plan_memory_bytes(c->plan->root);
   s.constant_bytes = c->plan->space_bytes[PLAN_SPACE_CONSTANT];
   s.thread_bytes = (uint64_t)c->threads * c->room_bytes + c->panel_bytes;
-  s.link_bytes = c->transport->beside(c->comm);
+  s.link_bytes = c->transport->link_bytes(c->comm);
   s.loaded_bytes = c->loaded_bytes;
   s.needed_bytes = c->needed_bytes;
   if (c->feed) mscrt_feed_costs(c->feed, &s.data_wait_ns, &s.data_bytes);

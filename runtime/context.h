@@ -18,15 +18,15 @@ typedef struct mscrt_offload mscrt_offload;
 typedef struct mscrt_pushing mscrt_pushing;
 typedef struct mscrt_row_cache mscrt_row_cache;
 
-/* Who runs a call of a plan that is served; 0: workers. */
+/* Who runs a call of a plan whose parameters live on servers; 0: workers. */
 enum {
   MSCRT_BY_SERVERS = 1,
   MSCRT_BY_BOTH = 2,
-  MSCRT_BY_EACH = 3, /* a sum over all workers, which each takes as if all had what it has */
+  MSCRT_BY_EACH = 3, /* a sum over all workers, which each worker computes as if all had its own values */
 };
 enum { MSCRT_MOST_SERVERS = 64, MSCRT_MOST_COPIES = 2 };
 
-/* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
+/* The slots that an entry of the schedule uses. shift: by space, how many bytes are added to an address of slot 0. */
 typedef struct {
   uint64_t shift[MSCRT_NUM_SPACES];
 } mscrt_slots;
@@ -36,7 +36,7 @@ typedef struct mscrt_record {
   uint8_t kind;                  /* CallKind */
   uint8_t served;                /* 0 without servers */
   bool checks, alone;            /* alone: too short to wake threads for */
-  uint32_t strips, chained; /* chained: this call and those behind it are so many, which run strip by strip; 0: not */
+  uint32_t strips, chained;      /* chained: the number of calls, from this one on, that run strip by strip; 0: none */
   mscrt_kernel *kernel;
   void **buffers;                /* in slot 0 */
   uint32_t num_buffers;
@@ -56,14 +56,14 @@ typedef struct mscrt_record {
   const uint8_t *part_space;     /* spaces of source and destination of each part; NULL: none depends on slots */
   mscrt_channel channel;         /* of a message */
   bool receives;
-  /* beside: a collective with other ranks, which the stream runs; lingers: peers may still read after it has run
-   * here */
+  /* beside: it is a collective with other ranks, which the stream runs beside other calls; lingers: peers may still
+   * read its memory after it has run here */
   bool beside, lingers;
   uint32_t num_spans;
   const msc_span *span;          /* memory that it touches, as offsets in the arena, in slot 0 */
-  msc_waits waits;               /* the collectives of the section that it waits for, numbered from 1 */
-  bool moves;                    /* a transfer between the device and where a value lives, which the mover runs */
-  uint32_t moved;                /* the transfers of the section that it waits for, numbered from 1 */
+  msc_waits waits;               /* it waits for the collectives of the section up to these numbers, from 1 */
+  bool is_transfer;              /* between the device and host memory or disk; the mover runs it */
+  uint32_t awaited_transfers;    /* it waits for the transfers of the section up to this number, from 1; 0: for none */
   uint32_t device_number;        /* number that the device gives it, if it does */
   int64_t predicted_ns;
   const char *name, *loc;
@@ -77,7 +77,7 @@ typedef struct {
   mscrt_record *call;
   uint32_t num_beside;
   mscrt_record **beside;         /* collectives with other ranks; number i is [i - 1] */
-  uint32_t num_moves;
+  uint32_t num_transfers;
 } mscrt_section;
 
 /* A program as this rank runs it. */
@@ -91,8 +91,8 @@ typedef struct {
 /* Memory of one worker. */
 typedef struct {
   void *tile, *panels, *room;    /* for a product: a tile of the result, packed columns of b, packed rows of a */
-  uint64_t job;                  /* the product, and ... */
-  int64_t packed;                /* ... the columns that are in `panels` */
+  uint64_t job;                  /* the product (its number among those run) of which `panels` holds columns, and ... */
+  int64_t packed;                /* ... the number of this group of columns */
   void **buffers;                /* buffers of an epilogue */
 } mscrt_worker;
 
@@ -105,7 +105,7 @@ typedef struct {
   uint32_t micro;
   uint32_t number;               /* number of a collective with other ranks */
   uint64_t expected, made;       /* device timed: the tags that its operands must have, and that its results get */
-} mscrt_turn;
+} mscrt_execution;
 
 /* A device, which executes calls: its properties and functions. open, ready, close and issue may be NULL; the other
  * functions may be NULL if the property that needs them is false. */
@@ -114,15 +114,15 @@ typedef struct {
   bool holds_values;       /* calls compute; else they take time, and what ranks exchange is the device's own */
   bool uses_arena;         /* values lie in the arena, where the caller may read them and lend memory for them */
   bool has_memory;         /* apart from the arena: needs fetch, store and set_micro */
-  bool runs_programs;      /* whole, with the batches of all entries: needs run */
-  bool orders_collectives; /* they go on by themselves, without a thread of the host's: needs wait */
+  bool runs_programs;      /* it runs whole programs, with the batches of all entries: needs run */
+  bool orders_collectives; /* it runs collectives beside calls without a thread of the host: needs wait */
   bool runs_strips;        /* chains of calls may run strip by strip */
-  bool has_onednn;         /* products may be oneDNN's, in the host's threads */
-  bool has_nccl;           /* ranks may be connected by it */
-  bool has_tcp;            /* ranks may be connected by TCP */
+  bool has_onednn;         /* oneDNN may compute products, in the host's threads */
+  bool has_nccl;           /* NCCL may connect ranks */
+  bool has_tcp;            /* TCP may connect ranks */
   bool recovers;           /* ranks may go on after one is lost: the option recover */
-  bool runs_transfers;     /* by itself: needs transfer and wait_for_transfers; else a thread of the host's does */
-  bool measures_products;  /* which tiles or algorithm are fastest: the option tune */
+  bool runs_transfers;     /* without a thread of the host: needs transfer and wait_for_transfers */
+  bool measures_products;  /* it can measure which tiles or algorithm are fastest: the option tune */
   /* open: makes its memory and code, before calls are looked up. ready: prepares calls, after that. close: ends the
    * device, also after a failure of these. */
   mscrt_status *(*open)(mscrt_context *c);
@@ -135,51 +135,52 @@ typedef struct {
   /* runs a program by mscrt_run_entries: takes and releases the batches of all entries */
   mscrt_status *(*run)(mscrt_context *c, uint32_t program, bool train, int64_t step);
   /* delays the following calls until the collectives up to number `upto` have run */
-  mscrt_status *(*wait)(mscrt_context *c, const mscrt_turn *t, uint32_t upto);
+  mscrt_status *(*wait)(mscrt_context *c, const mscrt_execution *t, uint32_t upto);
   /* issues a call: in program order, in the thread of the caller */
-  void (*issue)(mscrt_context *c, mscrt_turn *t);
-  mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
-  mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
+  void (*issue)(mscrt_context *c, mscrt_execution *t);
+  mscrt_status *(*compute)(mscrt_context *c, const mscrt_execution *t);
+  mscrt_status *(*message)(mscrt_context *c, const mscrt_execution *t);
   /* begins a transfer beside other calls; delays the following calls until those up to number `upto` have run. Of a
    * device that does not run transfers by itself: runs one, in the host's thread; NULL: the host copies it. */
-  mscrt_status *(*transfer)(mscrt_context *c, const mscrt_turn *t);
+  mscrt_status *(*transfer)(mscrt_context *c, const mscrt_execution *t);
   mscrt_status *(*wait_for_transfers)(mscrt_context *c, uint32_t upto);
   /* For a device without values: the bytes sent for a message of so many bytes, and the bytes that ranks share
    * instead of arenas. */
   uint64_t (*message_bytes)(uint64_t bytes);
   uint64_t (*shared_bytes)(const mscrt_context *c);
   /* runs a collective, possibly beside compute, in another thread, with a pool of its own */
-  mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
+  mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t, mscrt_ticket *out_ticket);
 } mscrt_device;
 
-/* The places in calls that hold the address of one input or output, so that it may lie in memory of the caller. */
+/* The pointers in records of calls that point into one input or output; set anew when it lies in memory of the caller
+ * instead of the arena. */
 typedef struct {
   bool known;       /* they were looked for */
   uint32_t num;
-  void ***place;    /* NULL: it lies in the arena */
-  uint64_t *offset; /* of each, from the beginning of the variable */
-} mscrt_places;
+  void ***pointer;  /* by number, the address of the pointer; NULL: the variable can only lie in the arena */
+  uint64_t *offset; /* by number, what the pointer points to: bytes from the beginning of the variable */
+} mscrt_pointers;
 
 /* An input that the caller sets. */
 typedef struct {
-  const void *step;    /* the batch of a whole step, of which every micro-batch takes its part; NULL: one for all */
-  void *kept;          /* memory for it, unless it is borrowed, of ... */
-  uint64_t kept_bytes;
-  bool set, is_part;   /* is_part: the part that this rank reads */
-  mscrt_places places;
-} mscrt_given;
+  const void *step; /* the batch of a whole step, of which every micro-batch reads its part; NULL: one for all */
+  void *copy;       /* the context's copy of it; NULL: it is borrowed */
+  uint64_t copy_bytes;
+  bool set, is_part; /* is_part: the caller set only the part that this rank reads */
+  mscrt_pointers pointers;
+} mscrt_caller_input;
 
 /* An output that the caller has memory for. */
 typedef struct {
   void *data;   /* NULL: none */
   bool direct;  /* calls write there; else it is copied after a run */
-  mscrt_places places;
-} mscrt_taken;
+  mscrt_pointers pointers;
+} mscrt_caller_output;
 
 /* A parameter or state that lies in the memory of another context. */
 typedef struct {
   uint64_t offset, bytes; /* where it would lie in the plan's memory of parameters */
-  uint8_t *at;
+  uint8_t *address;       /* where it lies in the other context */
 } mscrt_shared_span;
 
 struct mscrt_context {
@@ -206,28 +207,29 @@ struct mscrt_context {
   uint32_t num_shared; /* parameters and state of the context `parameters_of`, in the order of offsets */
   mscrt_shared_span *shared;
   const uint8_t *constants;      /* the address of the constants of the plan for calls */
-  uint64_t *mailboxes;           /* by stage: bytes; of this one: */
-  uint64_t mailbox_bytes, arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
+  uint64_t *mailboxes;           /* by stage: bytes of its mailboxes */
+  uint64_t mailbox_bytes;        /* of this rank's stage */
+  uint64_t arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
   mscrt_matmul *matmul;          /* of the plan, with the tiles of this machine */
   void *panels;                  /* the packed b of a product whose workers share it */
   uint64_t panel_bytes;
-  uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */
+  uint64_t space_offset[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */
   mscrt_section *section;
   mscrt_ticket *ticket;          /* by number - 1 of each collective of the running section */
-  uint32_t released;             /* how many of them all members have passed, as far as this thread has asked */
+  uint32_t released;             /* all members have passed the first so many of them, as far as this thread knows */
   mscrt_program *program;
   uint32_t stage;
-  void **moved[2];               /* memory for the addresses of a call and of its epilogue */
-  mscrt_part *parts[2];          /* and for those of a collective, of this thread and of the stream */
+  void **shifted_buffers[2]; /* room for the addresses, in their slots, of a call and of its epilogue */
+  mscrt_part *parts[2];      /* room for the parts of a collective, of this thread and of the stream */
   mscrt_worker *worker;
   char *records;                 /* one block with everything that sections point to */
   mscrt_feed *feed;              /* NULL: the caller sets inputs */
-  mscrt_given *input;            /* of each input: what the caller has set */
-  mscrt_taken *output;           /* of each output: where the caller wants it; NULL: nowhere */
+  mscrt_caller_input *input;     /* of each input: what the caller has set */
+  mscrt_caller_output *output;   /* of each output: where the caller wants it; NULL: nowhere */
   int64_t step;                  /* number of the next training step */
-  mscrt_kept *kept;              /* states that it can go back to; NULL: none are kept */
+  mscrt_kept *kept;              /* copies of the state that recovery can go back to; NULL: none are kept */
   mscrt_recovery recovery;       /* how this context began */
   struct mscrt_saving *saving;   /* NULL: no checkpoint was saved so far */
   uint64_t resumed_samples;      /* that were read before the checkpoint with which this began; 0: not known */
@@ -246,19 +248,19 @@ struct mscrt_context {
 
 /* ---- gather.c ---- */
 
-/* Sets the offsets of the spaces in the arena of a rank of this stage; returns the bytes of the arena. */
+/* Sets out_at[space], the offset of each space in the arena of a rank of this stage; returns the bytes of the arena. */
 uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
 /* Gathers a whole variable into out, as a collective of all ranks; out NULL: this rank only takes part. */
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
-/* After a run: copies to the caller's memory what was not written there. */
-mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program);
+/* After a run of a program: copies its outputs to the caller's memory, if calls did not write them there. */
+mscrt_status *mscrt_copy_outputs(mscrt_context *c, uint32_t program);
 
-/* The bytes sent for a message. */
+/* Returns the bytes that are sent for a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
   return c->device->holds_values ? plan_message_bytes(m) : c->device->message_bytes(plan_message_bytes(m));
 }
 
-/* Copies values of the arena from the memory of the device, and to it, if it has memory of its own. */
+/* Copy a range of the arena from the memory of the device, and to it; do nothing if the device works in the arena. */
 static inline mscrt_status *mscrt_fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   return c->device->has_memory ? c->device->fetch(c, offset, bytes) : NULL;
 }
@@ -269,15 +271,15 @@ static inline mscrt_status *mscrt_store(mscrt_context *c, uint64_t offset, uint6
 
 /* ---- data/checkpoint.c ---- */
 
-/* Ends a checkpoint that is being saved, as it stands. */
+/* Waits until the thread that saves a checkpoint has ended, and frees its state; nothing completes the checkpoint. */
 void mscrt_saving_free(mscrt_context *c);
 
 /* ---- prepare_calls.c ---- */
 
 /* Prepares the sections of a context that has its arena, exchanges and library. */
 mscrt_status *mscrt_prepare_calls(mscrt_context *c);
-/* The address of a ref in the memory of this rank; NULL for a tile. */
-void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
+/* Returns the address of a ref in this rank's memory on the host; NULL for a tile. slot: of the input, if it is one. */
+void *mscrt_address_of(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- context.c ---- */
 
@@ -290,53 +292,54 @@ static inline mscrt_status *mscrt_check_not_broken(const mscrt_context *c) {
 
 /* ---- recover.c: going on after a rank is lost; the first three do nothing in a context that keeps nothing ---- */
 
-/* Keeps the state at the begin of a step. */
-void mscrt_keep_border(mscrt_context *c);
+/* Copies the state at the begin of a step, so that recovery can go back to it. */
+void mscrt_keep_state(mscrt_context *c);
 /* Commits a step that has run, with its loss: returns when it has run on all ranks. */
 mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
 /* Drops what is kept, after parameters were loaded: it belongs to another training. */
 void mscrt_forget_kept(mscrt_context *c);
-/* Restores the state after all ranks have met. Ranks without state get the newest one that all others have, and these
- * return to it; where parts of it are lost, or nobody has any, parameters stay as they are. */
-mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old);
-/* Gives every rank its parts of the state that others, or it itself, kept as rank `rank` of `plan`, which is of
- * `family`; NULL: this rank has none. All ranks call it. *out_whole: somebody had each part; else nothing is set. */
+/* Restores the state after all ranks have met: all ranks get the newest state that every rank with a state has. Where
+ * parts of it are lost, or no rank has any, parameters stay as they are. old: what this rank kept; NULL: nothing. */
+mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old);
+/* Gives every rank its parts of a state that ranks kept under another plan. All ranks call it. `state` is what this
+ * rank kept as rank `rank` of `plan`, one of `family`; NULL: it kept none. *out_whole: some rank had each part; else
+ * nothing is set. */
 mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
                                  bool *out_whole);
-/* Takes the kept state out of a context that is closed next, and ends this rank's part in the job; the caller frees
- * it. */
+/* Ends this rank's part in the job and moves its kept state to *out_kept, which the caller frees; the context must be
+ * closed next. */
 mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept);
 
 /* ---- inputs.c: inputs without a data set ---- */
 
 /* Checks that inputs are set for a run of a program. */
 mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program);
-/* Copies the part of each input that micro-batch `micro` reads into a slot. */
-void mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot);
+/* Copies the part of each input that micro-batch `micro` reads into input slot `slot`. */
+void mscrt_copy_inputs(mscrt_context *c, uint32_t micro, int slot);
 /* Makes calls read inputs from the arena again. */
-void mscrt_return_inputs(mscrt_context *c);
+void mscrt_unborrow_inputs(mscrt_context *c);
 void mscrt_free_inputs(mscrt_context *c);
 
 /* ---- borrow.c: memory of the caller for inputs and outputs ---- */
 
 bool mscrt_refs_overlap(plan_ref a, plan_ref b);
-/* Finds, once, where the calls of `num` sections from `first` on have the address of a variable. */
-mscrt_status *mscrt_find_places(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
-                                mscrt_places *p);
-/* Makes these calls use other memory for it. */
-void mscrt_point_places(const mscrt_places *p, void *data);
-void mscrt_free_places(mscrt_places *p);
-/* The memory of the caller in which a variable lies; NULL: it is in the arena. */
-const void *mscrt_taken_at(const mscrt_context *c, const mscrt_variable *v);
+/* Finds, once, the pointers to a variable in the calls of `num` sections from `first` on. */
+mscrt_status *mscrt_find_pointers(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
+                                  mscrt_pointers *p);
+/* Makes these pointers point to `data` instead. */
+void mscrt_redirect_pointers(const mscrt_pointers *p, void *data);
+void mscrt_free_pointers(mscrt_pointers *p);
+/* Returns the caller's memory that calls write an output to; NULL: the variable lies in the arena. */
+const void *mscrt_output_in_caller_memory(const mscrt_context *c, const mscrt_variable *v);
 void mscrt_free_outputs(mscrt_context *c);
 
 /* ---- parameters_of.c: parameters of another context ---- */
 
-/* Finds the parameters that this context has of another one; before calls are prepared. */
+/* Finds the parameters that this context shares with c->o.parameters_of; before calls are prepared. */
 mscrt_status *mscrt_share_parameters(mscrt_context *c);
-/* Checks that calls, once prepared, can work on them where they are. */
+/* Checks that prepared calls can work on shared parameters in the memory of the other context. */
 mscrt_status *mscrt_check_shared(const mscrt_context *c);
-/* The shared parameter in which a ref begins, and its address there; NULL: it is this context's own. */
+/* Return the shared parameter in which a ref begins, and the address of the ref there; NULL: it begins in none. */
 const mscrt_shared_span *mscrt_find_shared(const mscrt_context *c, plan_ref r);
 void *mscrt_shared_at(const mscrt_context *c, plan_ref r);
 /* The number of the next training step, which all contexts with the same parameters count together. */
@@ -345,11 +348,12 @@ void mscrt_set_step(mscrt_context *c, int64_t step);
 
 /* ---- call_record.c ---- */
 
-/* The address of one buffer of a call, or of all, in these slots; room 0: of the call, 1: of its epilogue. */
+/* Return the address of one buffer of a call, or of all of them, in these slots. The addresses are valid until the next
+ * call with the same `room`, 0 for a call and 1 for its epilogue. */
 void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
 void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
-/* The status for the error flag of a kernel; NULL for 0. */
-mscrt_status *mscrt_fault_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
+/* Returns the status for the error flag that a kernel has set; NULL for 0. */
+mscrt_status *mscrt_kernel_error_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 
 /* ---- log.c ---- */
 
@@ -361,50 +365,55 @@ void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *f
 extern const mscrt_device mscrt_device_cpu;
 /* Runs all entries of a program. */
 mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step);
-/* The sources and destinations of a collective in these slots; stream: for the thread of collectives, which has
- * memory of its own for them. */
+/* Returns the sources and destinations of a collective in these slots, valid until the next call by the same thread;
+ * stream: the caller is the thread of collectives. */
 const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
-/* Waits until all members have passed the collectives of the section up to number `upto`, which have run here.
- * *released: how many this thread knows of. */
-mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);
-/* Runs a collective with other ranks in this thread; what it overwrites is released first. */
-mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
+/* Waits until all members have passed the collectives of the section up to number `upto`, which must have run here.
+ * *released: how many collectives all members have passed, as far as this thread knows; updated. */
+mscrt_status *mscrt_release(mscrt_context *c, const mscrt_execution *t, uint32_t upto, uint32_t *released);
+/* Runs a collective with other ranks in this thread, after waiting until peers no longer read what it overwrites. */
+mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t, uint32_t *released);
 
-/* Runs step `step` of a program, with the batches of the feed from step * micro on. */
+/* Runs step `step` of a program, which reads the batches from number step * micro-batches of a step on. */
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step);
 /* The loss after a run; NaN if there is none, or on another stage. */
 double mscrt_loss_of(const mscrt_context *c, uint32_t program);
 
 /* ---- stream.c: collectives, or transfers, in a thread of their own ---- */
 
-/* How a stream runs a call; *released belongs to its thread and is 0 at the begin of a section. */
-typedef mscrt_status *mscrt_stream_runner(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
-/* most: calls that it runs in a section; threads: of its pool, its own among them. */
+/* Runs a call in the thread of a stream; *released belongs to that thread (mscrt_release), 0 at the begin of a
+ * section. */
+typedef mscrt_status *mscrt_stream_runner(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
+                                          uint32_t *released);
+/* most: the most calls that it runs in a section; threads: the number of threads of its pool, the stream's own being
+ * the first; spin: it waits busily for a moment, as there is a core for it. */
 mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_stream_runner *run,
                                mscrt_stream **out_stream);
 void mscrt_stream_free(mscrt_stream *s);
-/* Starts a collective of the current section; number 1 begins a new section. */
-void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t);
-/* Waits until the collectives of the section up to number `upto` have run. */
+/* Appends a call of the current section to the queue of the stream; t->number 1 begins a new section. */
+void mscrt_stream_start(mscrt_stream *s, const mscrt_execution *t);
+/* Waits until the calls of the section up to number `upto` have run; returns the first failure. */
 mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto);
-/* After a failure: starts nothing more and returns when nothing runs. */
+/* After a failure: drops the calls that have not begun, and returns when none runs. */
 void mscrt_stream_stop(mscrt_stream *s);
 
-/* ---- offload.c: values that do not live on the device ---- */
+/* ---- offload.c: values that live in host memory or on disk ---- */
 
-/* Makes this rank's memory for them, if the plan has any. */
+/* Makes this rank's memory for offloaded values, if the plan has any. */
 mscrt_status *mscrt_offload_open(mscrt_context *c);
 void mscrt_offload_free(mscrt_offload *o);
-/* The address of a ref of the space host or disk, for the host. */
+/* Returns the address of a ref of the space host or disk, for the host. */
 void *mscrt_offload_at(const mscrt_context *c, plan_ref r);
-/* All memory of the host for it; NULL: there is none. */
+/* Returns the host memory of all values offloaded to it; NULL: there are none. */
 void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes);
-/* Says that the host no longer needs a ref by its address: its pages leave the memory if a file has them. */
-void mscrt_let_go(const mscrt_context *c, plan_ref r);
+/* Drops the pages of a ref on disk from memory, as the host no longer reads them through their address; does nothing
+ * for other refs. */
+void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r);
 /* Starts the thread of transfers, when calls are prepared. */
 mscrt_status *mscrt_start_mover(mscrt_context *c);
 
-/* Opens the disk once more for reads and writes of any length, through the page cache. */
+/* Opens the file of values on disk once more, for reads and writes of any length through the page cache; the caller
+ * closes *out_file. */
 mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
 /* Opens a file without a name in a folder, past the page cache where the file system can; -1 with errno in *error. */
 int mscrt_open_nameless(const char *folder, int *error);
@@ -417,12 +426,13 @@ int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint
 mscrt_status *mscrt_row_caches_open(mscrt_context *c);
 void mscrt_row_caches_free(mscrt_context *c);
 /* Runs a call of kind admit. */
-mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_turn *t);
-/* Makes tables, where they live, what they are: needed before anybody else reads them. */
+mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_execution *t);
+/* Writes the rows that were changed on the device back to their tables: needed before others read the tables. */
 mscrt_status *mscrt_write_rows_back(const mscrt_context *c);
-/* Writes them back, after which the device holds no rows: needed before anybody else writes to tables. */
+/* Writes changed rows back and drops all rows from the device: needed before others write to the tables. */
 mscrt_status *mscrt_forget_rows(const mscrt_context *c);
-/* Counts the rows that steps named so far, each as often as it was named, and those that had to be brought. */
+/* *out_named: how many rows steps have read so far, each as often as it was read; *out_missed: how many of them were
+ * not on the device. */
 void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out_missed);
 
 /* ---- timeline.c: what ran when ---- */
@@ -430,9 +440,9 @@ void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out
 mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline);
 void mscrt_timeline_free(mscrt_timeline *t);
 /* Records an event; accepts NULL. Collectives are recorded by one thread, everything else by one thread. */
-void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns);
+void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns);
 /* Records an event that ended at a time that is past. */
-void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns,
+void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns,
                              int64_t end_ns);
 /* The current time; 0 if nothing is measured. */
 int64_t mscrt_timeline_now(const mscrt_timeline *t);
@@ -466,30 +476,32 @@ struct mscrt_data {
   mscrt_data_options o;
 };
 
-/* The shape that the file of an input has per batch: that of the input, or of the part that the rank of the data set
- * reads, which may be empty. */
+/* Returns the shape that the file of an input must have per batch: that of the input, or of the part that the rank of
+ * the data set reads, which may be empty. */
 mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input);
+/* True if the input must have a file. */
 bool mscrt_data_needs(const mscrt_data *d, uint32_t input);
 
 mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, mscrt_feed **out_feed);
 void mscrt_feed_free(mscrt_feed *f);
-/* Gets batch `index` of training or evaluation into its input slot; the following batches are read meanwhile. */
-mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot);
+/* Reads batch `index` of training or evaluation into an input slot, *out_slot, and waits for it; the following batches
+ * are read meanwhile. */
+mscrt_status *mscrt_feed_get(mscrt_feed *f, bool train, int64_t index, int *out_slot);
 /* Does the same for a batch that is not needed yet; returns false, without waiting, if it is not there, cannot be read
  * or does not exist. */
-bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* Is a batch also in the slots of a device with memory of its own? The caller notes that; it holds until the batch is
- * replaced. */
-bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index);
-void mscrt_feed_note_up(mscrt_feed *f, int64_t index);
-/* Says that the oldest batch taken is no longer needed. */
+bool mscrt_feed_try_get(mscrt_feed *f, bool train, int64_t index, int *out_slot);
+/* True if the caller has noted that it copied a batch to the memory of the device too, since the batch was read. */
+bool mscrt_feed_is_on_device(const mscrt_feed *f, int64_t index);
+void mscrt_feed_note_on_device(mscrt_feed *f, int64_t index);
+/* Releases the slot of the oldest batch that mscrt_feed_get returned. */
 void mscrt_feed_release(mscrt_feed *f);
-/* How long the callers of mscrt_feed_take waited for batches, or read them themselves, and bytes read from files. */
+/* *out_wait_ns: how long mscrt_feed_get waited for batches or read them itself; *out_read_bytes: bytes read from
+ * files. */
 void mscrt_feed_costs(mscrt_feed *f, int64_t *out_wait_ns, uint64_t *out_read_bytes);
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f);
 /* The number of samples of a step, by the context's data set, which must be there. */
 uint64_t mscrt_samples_per_step(const mscrt_context *c);
 /* Reads the whole batch `index` of the evaluation range of one input, converted, for comparisons outside the plan. */
-mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out);
+mscrt_status *mscrt_feed_read_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out);
 
 #endif

@@ -111,11 +111,11 @@ mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {
     if (name[0] == '+') name++;
     if (is_feature_offered(name) || n + 48 > sizeof missing) continue;
     n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "",
-                          mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
+                          mscrt_clean_text(name, SIZE_MAX, clean, sizeof clean));
   }
   if (!n) return NULL;
   const char *cpu = plan_plan_cpu(p->root);
   return mscrt_fail(MSCRT_ENVIRONMENT,
                     "the plan was made for CPU %s; this one lacks: %s.  Compile on this machine, or with --mcpu",
-                    cpu ? mscrt_clean(cpu, SIZE_MAX, clean, sizeof clean) : "(unnamed)", missing);
+                    cpu ? mscrt_clean_text(cpu, SIZE_MAX, clean, sizeof clean) : "(unnamed)", missing);
 }

@@ -35,7 +35,8 @@ typedef struct mscrt_tags {
   uint64_t *expected, *actual;
   mscrt_exchange *exchange;      /* by collective of the plan: the exchange of its tags */
   uint64_t *peer;                /* tags of the members of a group */
-  /* of the caller's thread: when the call was issued, and by how much its last sleep was too long */
+  /* of the caller's thread: when the running call was issued, by how many ns its last sleep was too long, and in which
+   * step that was */
   int64_t issued, late;
   int64_t late_step;
 } mscrt_tags;
@@ -58,14 +59,14 @@ static uint32_t segment_at(const mscrt_tags *g, uint64_t border) {
   return (uint32_t)(at - g->border);
 }
 
-static tag_range range_of(const mscrt_tags *g, const mscrt_turn *t, uint32_t span) {
+static tag_range range_of(const mscrt_tags *g, const mscrt_execution *t, uint32_t span) {
   const msc_span *s = &t->record->span[span];
   uint64_t by = t->slots->shift[s->space];
   return (tag_range){segment_at(g, s->begin + by), segment_at(g, s->end + by)};
 }
 
 /* The combined tags of what a call reads. */
-static uint64_t combined_tags(const mscrt_tags *g, const uint64_t *tag, const mscrt_turn *t) {
+static uint64_t combined_tags(const mscrt_tags *g, const uint64_t *tag, const mscrt_execution *t) {
   const mscrt_record *r = t->record;
   uint64_t sum = 0;
   for (uint32_t i = 0; i < r->num_spans; i++) {
@@ -75,7 +76,7 @@ static uint64_t combined_tags(const mscrt_tags *g, const uint64_t *tag, const ms
   return sum;
 }
 
-static void set_tags(const mscrt_tags *g, uint64_t *tag, const mscrt_turn *t, uint64_t value) {
+static void set_tags(const mscrt_tags *g, uint64_t *tag, const mscrt_execution *t, uint64_t value) {
   const mscrt_record *r = t->record;
   for (uint32_t i = 0; i < r->num_spans; i++) {
     tag_range range = range_of(g, t, i);
@@ -83,7 +84,7 @@ static void set_tags(const mscrt_tags *g, uint64_t *tag, const mscrt_turn *t, ui
   }
 }
 
-static bool results_have_tag(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
+static bool results_have_tag(const mscrt_tags *g, const mscrt_execution *t, uint64_t value) {
   const mscrt_record *r = t->record;
   for (uint32_t i = 0; i < r->num_spans; i++) {
     tag_range range = range_of(g, t, i);
@@ -93,7 +94,7 @@ static bool results_have_tag(const mscrt_tags *g, const mscrt_turn *t, uint64_t 
   return true;
 }
 
-static void issue_timed(mscrt_context *c, mscrt_turn *t) {
+static void issue_timed(mscrt_context *c, mscrt_execution *t) {
   mscrt_tags *g = c->device_state;
   uint64_t call = (uint64_t)(t->section - c->section) << 32 | (uint64_t)(t->record - t->section->call);
   t->expected = combined_tags(g, g->expected, t);
@@ -104,7 +105,7 @@ static void issue_timed(mscrt_context *c, mscrt_turn *t) {
   g->issued = mscrt_now_ns();
 }
 
-static mscrt_status *report_wrong_order(const mscrt_context *c, const mscrt_turn *t, const char *what) {
+static mscrt_status *report_wrong_order(const mscrt_context *c, const mscrt_execution *t, const char *what) {
   return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank, t->step,
                     t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
                     t->record->loc ? t->record->loc : "", what);
@@ -112,7 +113,7 @@ static mscrt_status *report_wrong_order(const mscrt_context *c, const mscrt_turn
 
 /* Begins a call: its results are marked as being written. *out_during: the tags of its operands while it runs, which
  * include results if it works in place. */
-static mscrt_status *begin_timed_call(mscrt_context *c, const mscrt_turn *t, uint64_t *out_during) {
+static mscrt_status *begin_timed_call(mscrt_context *c, const mscrt_execution *t, uint64_t *out_during) {
   mscrt_tags *g = c->device_state;
   pthread_mutex_lock(&g->lock);
   bool right = combined_tags(g, g->actual, t) == t->expected;
@@ -122,7 +123,7 @@ static mscrt_status *begin_timed_call(mscrt_context *c, const mscrt_turn *t, uin
   return right ? NULL : report_wrong_order(c, t, "begins before its operands are there");
 }
 
-static mscrt_status *end_timed_call(mscrt_context *c, const mscrt_turn *t, uint64_t during) {
+static mscrt_status *end_timed_call(mscrt_context *c, const mscrt_execution *t, uint64_t during) {
   mscrt_tags *g = c->device_state;
   pthread_mutex_lock(&g->lock);
   bool read = combined_tags(g, g->actual, t) == during, written = results_have_tag(g, t, ~t->made);
@@ -149,15 +150,16 @@ static int64_t sleep_until(int64_t end) {
   return late > 0 ? late : 0;
 }
 
-/* The time on a device that always wakes in time: the delay of the last sleep of the caller is not counted as work
- * of the executor, unless it waited for others meanwhile. */
+/* Returns the time on a device that always wakes in time: now, less by how much the last sleep was too long, as far as
+ * that is not longer ago than the call was issued. */
 static int64_t device_now(const mscrt_tags *g) {
   int64_t now = mscrt_now_ns(), credit = g->late - (now - g->issued);
   return credit > 0 ? now - credit : now;
 }
 
-/* Sleeps from now on, not from when the plan would have had it, so that the time of the executor itself shows. */
-static mscrt_status *compute_timed(mscrt_context *c, const mscrt_turn *t) {
+/* Sleeps for the predicted time from now on, not from the predicted begin, so that the time that the executor itself
+ * needs shows. */
+static mscrt_status *compute_timed(mscrt_context *c, const mscrt_execution *t) {
   mscrt_tags *g = c->device_state;
   int64_t begin = device_now(g);
   uint64_t during;
@@ -167,7 +169,7 @@ static mscrt_status *compute_timed(mscrt_context *c, const mscrt_turn *t) {
 }
 
 /* Runs a collective: all ranks have arrived when the tags are here, and the links work from then on. */
-static mscrt_status *run_timed_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+static mscrt_status *run_timed_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                           mscrt_ticket *out_ticket) {
   const mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;
@@ -185,8 +187,8 @@ static mscrt_status *run_timed_collective(mscrt_context *c, mscrt_pool *pool, co
   return end_timed_call(c, t, during);
 }
 
-/* A transfer lasts from when it runs, which is after those before it. */
-static mscrt_status *transfer_timed(mscrt_context *c, const mscrt_turn *t) {
+/* Sleeps for the predicted time of a transfer from now on: the transfers before it have ended. */
+static mscrt_status *transfer_timed(mscrt_context *c, const mscrt_execution *t) {
   int64_t begin = mscrt_now_ns();
   uint64_t during;
   MSCRT_CHECK(begin_timed_call(c, t, &during));
@@ -195,7 +197,7 @@ static mscrt_status *transfer_timed(mscrt_context *c, const mscrt_turn *t) {
 }
 
 /* Passes a message: a hop delays the receiver and occupies neither end. */
-static mscrt_status *pass_timed_message(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *pass_timed_message(mscrt_context *c, const mscrt_execution *t) {
   mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
@@ -219,8 +221,8 @@ static uint64_t timed_message_bytes(uint64_t bytes) {
 
 /* ---- making it ---- */
 
-/* Makes the exchange of the tags of a collective: every member takes one number from each; it lingers if the real
- * one does. */
+/* Makes the exchange of the tags of a collective: every member reads one number from each. It lingers if the exchange
+ * of the collective itself does. */
 static mscrt_status *make_tag_exchange(const mscrt_context *c, uint32_t number, mscrt_exchange *e) {
   const mscrt_collective *k = &c->plan->collective[number];
   uint32_t num = k->num_members ? k->num_members : 1;

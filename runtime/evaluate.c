@@ -65,7 +65,7 @@ static int64_t largest_class(const evaluation *e, int64_t sample) {
 static mscrt_status *count_correct(evaluation *e, int64_t index, int64_t *right) {
   mscrt_dtype d = e->c->plan->input[e->label].dtype;
   MSCRT_CHECK(mscrt_gather(e->c, e->logits, e->logits_data));
-  MSCRT_CHECK(mscrt_feed_whole(e->c->feed, index, e->label, e->label_data));
+  MSCRT_CHECK(mscrt_feed_read_whole(e->c->feed, index, e->label, e->label_data));
   for (int64_t i = 0; i < e->batch; i++) {
     int64_t label;
     mscrt_convert(MSCRT_I64, &label, 1, d, (const char *)e->label_data + (size_t)i * mscrt_dtype_bytes(d), false, false,

@@ -1,5 +1,6 @@
-/* flight.c: the flight recorder of a rank: its last operations with other ranks, written as JSON when something went
- * wrong. Several threads record; a record is taken by counting, and read only if its number shows that it is whole. */
+/* flight.c: the flight recorder of a rank: operations with other ranks in; the last of them as JSON out, when something
+ * went wrong. Several threads record: a thread gets its record by increasing a counter, and the writer skips a record
+ * whose number shows that a thread is writing it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* gather.c: gathers a variable that ranks hold in parts; offsets of spaces on other stages' ranks; outputs to the
- * caller.  A part that does not live on the device is copied to scratch meanwhile. */
+/* gather.c: a variable that ranks hold in parts in; the whole variable in memory of the caller out. A part that lives
+ * in host memory or on disk is copied to scratch meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,15 +32,16 @@ static mscrt_status *put_in_arena(const mscrt_context *c, const void *own, uint6
 
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
   static const uint8_t uncut[MSCRT_MAX_RANK + 1];
-  if (mscrt_taken_at(c, v)) { /* of the only rank */
-    if (out && out != mscrt_taken_at(c, v)) memcpy(out, mscrt_taken_at(c, v), (size_t)mscrt_whole_bytes(v));
+  if (mscrt_output_in_caller_memory(c, v)) { /* of the only rank */
+    if (out && out != mscrt_output_in_caller_memory(c, v))
+      memcpy(out, mscrt_output_in_caller_memory(c, v), (size_t)mscrt_whole_bytes(v));
     return NULL;
   }
   MSCRT_CHECK(mscrt_write_rows_back(c));
-  const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
+  const void *own = v->stage == c->stage ? mscrt_address_of(c, v->ref, c->last_slot) : NULL;
   uint64_t at[MSCRT_NUM_SPACES];
   mscrt_set_space_offsets(c, v->stage, at);
-  bool away = mscrt_is_away(v->ref.space);
+  bool away = mscrt_is_offloaded(v->ref.space);
   uint64_t there = away ? at[PLAN_SPACE_SCRATCH]
                         : at[v->ref.space] + v->ref.offset +
                               (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
@@ -50,7 +51,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
   if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)mscrt_whole_bytes(v));
-    mscrt_let_go(c, v->ref);
+    mscrt_drop_disk_pages(c, v->ref);
     return NULL;
   }
   uint64_t scratch = c->plan->stage[v->stage].bytes[PLAN_SPACE_SCRATCH];
@@ -75,9 +76,9 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   if (away && own) {
     mscrt_status *no_room = put_in_arena(c, own, there, (size_t)mscrt_variable_bytes(v), &saved);
     if (no_room) return mscrt_exchange_free(&e), no_room;
-    mscrt_let_go(c, v->ref);
+    mscrt_drop_disk_pages(c, v->ref);
   }
-  /* other ranks read it in the arena, where its own place is free */
+  /* other ranks read it in the arena, where nothing else lies at its offset */
   if (own && mscrt_find_shared(c, v->ref)) memcpy(c->arena + there, own, (size_t)mscrt_variable_bytes(v));
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
@@ -93,7 +94,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   return s;
 }
 
-mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program) {
+mscrt_status *mscrt_copy_outputs(mscrt_context *c, uint32_t program) {
   for (uint32_t i = 0; c->output && i < c->plan->num_outputs; i++)
     if (c->plan->output[i].program == program && c->output[i].data && !c->output[i].direct)
       MSCRT_CHECK(mscrt_gather(c, &c->plan->output[i], c->output[i].data));

@@ -1,5 +1,5 @@
-/* inputs.c: sets a batch: copies it into the arena, or borrows it, so that calls read the caller's memory.  With
- * micro-batches, each takes its part of the whole batch. */
+/* inputs.c: a batch of the caller in; copies it into the arena, or borrows it: calls then read the caller's memory.
+ * With micro-batches, each reads its part of the whole batch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,37 +7,38 @@
 
 /* ---- which batches ---- */
 
-/* The boxes for a copy of what micro-batch `micro` takes: from a batch of `num` micro-batches, or of this rank's part
- * of it. */
+/* The boxes of a copy of the part of a batch that this rank reads for one micro-batch. */
 typedef struct {
-  msc_box piece, buffer, given;
+  msc_box piece;  /* that is copied */
+  msc_box buffer; /* of its destination */
+  msc_box source; /* of the memory that the caller passed: `num` micro-batches, whole or this rank's parts of them */
 } boxes;
 
 static boxes boxes_of(const mscrt_context *c, const mscrt_variable *v, bool is_part, int64_t num, int64_t micro) {
   boxes b = {0};
   mscrt_variable_box(c->plan, v, c->o.rank, &b.piece, &b.buffer);
-  memcpy(b.given.size, v->shape, sizeof b.given.size);
-  if (is_part) b.given = b.piece;
+  memcpy(b.source.size, v->shape, sizeof b.source.size);
+  if (is_part) b.source = b.piece;
   if (num == 1) return b;
-  int64_t shift = micro * b.given.size[v->batch_dim];
+  int64_t shift = micro * b.source.size[v->batch_dim];
   b.piece.begin[v->batch_dim] += shift;
   b.buffer.begin[v->batch_dim] += shift;
-  b.given.size[v->batch_dim] *= num;
+  b.source.size[v->batch_dim] *= num;
   return b;
 }
 
-static uint64_t given_bytes(const mscrt_variable *v, const boxes *b) {
+static uint64_t source_bytes(const mscrt_variable *v, const boxes *b) {
   uint64_t bytes = 0;
-  mscrt_shape_bytes(v->rank, b->given.size, mscrt_dtype_bytes(v->dtype), &bytes);
+  mscrt_shape_bytes(v->rank, b->source.size, mscrt_dtype_bytes(v->dtype), &bytes);
   return bytes;
 }
 
 static void copy_batch(const mscrt_context *c, const mscrt_variable *v, const boxes *b, const void *data, int slot) {
-  msc_box_copy(v->rank, &b->piece, &b->buffer, mscrt_at(c, v->ref, slot), &b->given, data,
+  msc_box_copy(v->rank, &b->piece, &b->buffer, mscrt_address_of(c, v->ref, slot), &b->source, data,
                mscrt_dtype_bytes(v->dtype));
 }
 
-/* The micro-batches for which a step takes parts of this input. */
+/* Returns the number of micro-batches of a step that read different parts of this input. */
 static int64_t num_micro(const mscrt_context *c, const mscrt_variable *v) {
   return v->batch_dim < 0 || c->device->runs_programs ? 1 : mscrt_train_micro(c->plan);
 }
@@ -60,7 +61,7 @@ mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program) {
   return NULL;
 }
 
-void mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot) {
+void mscrt_copy_inputs(mscrt_context *c, uint32_t micro, int slot) {
   for (uint32_t i = 0; i < c->plan->num_inputs; i++) {
     const mscrt_variable *v = &c->plan->input[i];
     if (!c->input[i].step) continue;
@@ -71,56 +72,56 @@ void mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot) {
 
 /* ---- borrowing ---- */
 
-/* Finds all places that know an input's address, once; an input that cannot be borrowed has none. */
-static mscrt_status *prepare_borrowing(mscrt_context *c, const mscrt_variable *v, mscrt_given *g) {
+/* Finds, once, all pointers to an input; an input that cannot be borrowed gets none. */
+static mscrt_status *prepare_borrowing(mscrt_context *c, const mscrt_variable *v, mscrt_caller_input *g) {
   if (num_micro(c, v) > 1) return NULL;
   for (uint32_t i = 0; i < c->plan->num_outputs; i++)
     if (mscrt_refs_overlap(c->plan->output[i].ref, v->ref)) return NULL;
-  return mscrt_find_places(c, v, 0, c->plan->num_sections, &g->places);
+  return mscrt_find_pointers(c, v, 0, c->plan->num_sections, &g->pointers);
 }
 
-void mscrt_return_inputs(mscrt_context *c) {
+void mscrt_unborrow_inputs(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_inputs; i++)
-    mscrt_point_places(&c->input[i].places, mscrt_at(c, c->plan->input[i].ref, 0));
+    mscrt_redirect_pointers(&c->input[i].pointers, mscrt_address_of(c, c->plan->input[i].ref, 0));
 }
 
 void mscrt_free_inputs(mscrt_context *c) {
   for (uint32_t i = 0; c->input && i < c->plan->num_inputs; i++) {
-    free(c->input[i].kept);
-    mscrt_free_places(&c->input[i].places);
+    free(c->input[i].copy);
+    mscrt_free_pointers(&c->input[i].pointers);
   }
   free(c->input);
 }
 
 /* ---- setting ---- */
 
-/* Sets the batch of a whole step; kept, or the caller's. */
-static mscrt_status *set_step(mscrt_given *g, const void *data, size_t bytes, bool borrow) {
-  if (!borrow && g->kept_bytes != bytes) {
-    free(g->kept);
-    g->kept = NULL;
-    g->kept_bytes = 0;
-    MSCRT_CHECK(mscrt_allocate(&g->kept, bytes, 1));
-    g->kept_bytes = bytes;
+/* Sets the batch of a whole step: a copy of `data`, or `data` itself if it is borrowed. */
+static mscrt_status *set_step(mscrt_caller_input *g, const void *data, size_t bytes, bool borrow) {
+  if (!borrow && g->copy_bytes != bytes) {
+    free(g->copy);
+    g->copy = NULL;
+    g->copy_bytes = 0;
+    MSCRT_CHECK(mscrt_allocate(&g->copy, bytes, 1));
+    g->copy_bytes = bytes;
   }
-  if (!borrow) memcpy(g->kept, data, bytes);
-  g->step = borrow ? data : g->kept;
+  if (!borrow) memcpy(g->copy, data, bytes);
+  g->step = borrow ? data : g->copy;
   return NULL;
 }
 
-/* Sets the one batch that every run takes. */
-static mscrt_status *set_batch(mscrt_context *c, const mscrt_variable *v, mscrt_given *g, const boxes *b,
+/* Sets a batch that every run reads whole: copies it to all its slots, or points calls to it. */
+static mscrt_status *set_batch(mscrt_context *c, const mscrt_variable *v, mscrt_caller_input *g, const boxes *b,
                                const void *data, bool borrow) {
   g->step = NULL;
   if (borrow) MSCRT_CHECK(prepare_borrowing(c, v, g));
-  if (borrow && g->places.place && (uintptr_t)data % mscrt_dtype_bytes(v->dtype) == 0) {
-    mscrt_point_places(&g->places, (void *)(uintptr_t)data);
+  if (borrow && g->pointers.pointer && (uintptr_t)data % mscrt_dtype_bytes(v->dtype) == 0) {
+    mscrt_redirect_pointers(&g->pointers, (void *)(uintptr_t)data);
     return NULL;
   }
-  mscrt_point_places(&g->places, mscrt_at(c, v->ref, 0));
+  mscrt_redirect_pointers(&g->pointers, mscrt_address_of(c, v->ref, 0));
   uint64_t slots = mscrt_train_micro(c->plan) > 1 ? c->input_slots : c->plan->copies;
   for (uint64_t slot = 0; slot < slots; slot++) copy_batch(c, v, b, data, (int)slot);
-  return mscrt_store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v));
+  return mscrt_store(c, c->space_offset[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v));
 }
 
 static mscrt_status *set_input(mscrt_context *c, const char *name, const void *data, size_t bytes, bool is_part,
@@ -129,13 +130,13 @@ static mscrt_status *set_input(mscrt_context *c, const char *name, const void *d
   const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
   if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
-  mscrt_given *g = &c->input[v - c->plan->input];
+  mscrt_caller_input *g = &c->input[v - c->plan->input];
   int64_t num = num_micro(c, v);
   boxes one = boxes_of(c, v, is_part, 1, 0), all = boxes_of(c, v, is_part, num, 0);
-  bool is_step = num > 1 && bytes == given_bytes(v, &all);
-  if (!is_step && bytes != given_bytes(v, &one))
+  bool is_step = num > 1 && bytes == source_bytes(v, &all);
+  if (!is_step && bytes != source_bytes(v, &one))
     return mscrt_fail(MSCRT_ARGUMENT, "%sinput '%s' has %" PRIu64 " bytes, not %zu",
-                      is_part ? "this rank's part of " : "", name, given_bytes(v, num > 1 ? &all : &one), bytes);
+                      is_part ? "this rank's part of " : "", name, source_bytes(v, num > 1 ? &all : &one), bytes);
   g->is_part = is_part;
   MSCRT_CHECK(is_step ? set_step(g, data, bytes, borrow) : set_batch(c, v, g, &one, data, borrow));
   g->set = true;

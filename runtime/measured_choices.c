@@ -1,5 +1,5 @@
-/* measured_choices.c: the file of measured choices and a key in; the text that was kept for it, or a line more in the
- * file, out. */
+/* measured_choices.c: the file of measured choices and a key in; the text that the file has for the key out. Or a line
+ * in; the file with one line more out. */
 #include "runtime/measured_choices.h"
 
 #include <errno.h>

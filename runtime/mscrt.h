@@ -117,26 +117,28 @@ MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_optio
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
 /* Only verifies a plan, for plans that are not to be executed, or not on this machine. */
 MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
-/* Checks that what mscrt_load is given has all parameters of the plan, in shapes and types that it accepts. */
+/* Checks that mscrt_load could read `path`: that it has all parameters of the plan, in shapes and types that
+ * mscrt_load accepts. */
 MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const char *path);
-/* Checks likewise what mscrt_resume is given: a checkpoint, with all its checksums, so all of it is read. */
+/* Checks that mscrt_resume could read the checkpoint `path`. Reads all of it, for its checksums. *out_step: the number
+ * of training steps after which it was written. */
 MSCRT_API mscrt_status *mscrt_plan_check_checkpoint(const mscrt_plan *plan, const char *path, int64_t *out_step);
 
-/* NULL: the model names no files with initial values; else the model's folder, relative to that of the plan ("": the
- * same). mscrt_load_weights reads them. */
+/* Returns the folder of the files with initial values that the model names, relative to the folder of the plan ("": the
+ * same folder); NULL: it names none. mscrt_load_weights reads these files. */
 MSCRT_API const char *mscrt_plan_weights(const mscrt_plan *plan);
-/* Checks that these files are in `folder`, are those that the model was made with as far as it says, and have the
- * tensors. Reads a whole file where the model has a hash of it. */
+/* Checks that these files are in `folder`, have the tensors that the model names, and have the hashes that the model
+ * states; a file with a hash is read whole. */
 MSCRT_API mscrt_status *mscrt_plan_check_files(const mscrt_plan *plan, const char *folder);
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
 /* the configuration it was compiled with, JSON: {"KEY": {"value": V, "from": ORIGIN}, ...} */
 MSCRT_API const char *mscrt_plan_config(const mscrt_plan *plan);
-/* The predicted time of a training step on the cluster that the plan was compiled for, and the part of it that
- * communication adds. */
+/* Returns the predicted time of a training step on the cluster that the plan was compiled for. *out_exposed_ns: the
+ * part of it that communication adds. */
 MSCRT_API int64_t mscrt_plan_predicted_ns(const mscrt_plan *plan, int64_t *out_exposed_ns);
-/* How many batches one run of a section takes: micro-batches; 0: there is no such section. */
+/* Returns how many micro-batches one run of a section reads; 0: there is no such section. */
 MSCRT_API uint32_t mscrt_plan_micro(const mscrt_plan *plan, const char *section);
 MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);
 MSCRT_API size_t mscrt_plan_num_inputs(const mscrt_plan *plan);
@@ -164,12 +166,12 @@ typedef struct {
 
 typedef struct {
   size_t struct_size;
-  int64_t train_begin, train_end; /* samples; 0, 0: all */
-  int64_t eval_begin, eval_end;   /* 0, 0: none */
+  int64_t train_begin, train_end; /* the samples [begin, end) for training; 0, 0: all */
+  int64_t eval_begin, eval_end;   /* and for evaluation; 0, 0: none */
   bool in_order;                  /* every epoch in file order instead of permuted by (seed, epoch) */
-  /* The files hold only what rank `rank` reads: its part of every batch (mscrt_plan_part), one behind the other.
-   * Ranges are counted in samples of whole batches, and batches are permuted instead of samples. Inputs that the
-   * rank does not read need no file. */
+  /* True: the files hold only what rank `rank` reads: its part (mscrt_plan_part) of the first batch, of the second, and
+   * so on. The ranges above still count samples of whole batches, and batches are permuted instead of samples. Inputs
+   * that the rank does not read need no file. */
   bool parts;
   int rank;
   /* For mscrt_predict alone: labels need no files, the evaluation range (0, 0: all samples) may be shorter than a
@@ -183,7 +185,7 @@ MSCRT_API mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, cons
 MSCRT_API void mscrt_data_close(mscrt_data *data);
 MSCRT_API int64_t mscrt_data_samples(const mscrt_data *data);         /* in the files */
 MSCRT_API int64_t mscrt_data_steps_per_epoch(const mscrt_data *data); /* whole batches of the training range */
-/* False if a label was left out, which only_predict allows: then it is zeros. */
+/* False if an input of the role label has no file, which only_predict allows: its values are then zeros. */
 MSCRT_API bool mscrt_data_has_labels(const mscrt_data *data);
 
 /* ---- contexts ---- */
@@ -192,7 +194,7 @@ typedef struct mscrt_context mscrt_context; /* a plan at work, as one rank */
 
 typedef enum { MSCRT_LOG_INFO, MSCRT_LOG_WARNING } mscrt_log_level;
 typedef void mscrt_log_fn(void *user, mscrt_log_level level, const char *text);
-/* Memory of so many bytes, aligned to 64; NULL: there is none. */
+/* Returns memory of `bytes` bytes, aligned to 64; NULL: there is none. */
 typedef void *mscrt_allocate_fn(void *user, size_t bytes);
 typedef void mscrt_release_fn(void *user, void *memory, size_t bytes);
 
@@ -240,39 +242,42 @@ typedef struct {
   bool led;
   int silence_ms;
   int meet_ms;          /* to wait for all ranks to join; 0: timeout_ms */
-  /* Keeps a copy of the state before each step, so that mscrt_recover can go on after other ranks were lost; the same
-   * on all ranks. On the CPU. Its texts must stay as long as the context. */
+  /* True: the context keeps a copy of its state before each step, so that mscrt_recover can go on after other ranks
+   * were lost. The same on all ranks; only on the device cpu. The strings of these options must then stay valid as long
+   * as the context. */
   bool recover;
-  /* Gives the arena of a job of one rank on the CPU, and takes it back (may be NULL) when the context is closed. What
-   * is in it does not matter.  Contexts without parameters and state, whose inputs are set before every run and whose
-   * outputs are read after it, may have the same memory, if they run one after another. */
+  /* allocate: returns the memory of the arena, which need not be zeroed; NULL: the runtime maps it. release (may be
+   * NULL) gets that memory when the context is closed. Only for a job of one rank on the device cpu.  Contexts without
+   * parameters and state, whose inputs are set before every run and whose outputs are read after it, may have the same
+   * memory, if they run one after another. */
   mscrt_allocate_fn *allocate;
   mscrt_release_fn *release;
   void *memory_user;
   const char *offload_path; /* folder of what the plan offloads to disk; NULL: what the plan says */
-  /* Of a plan whose parameters live on servers (key parameter_server): so many run mscrt_run_server on this host, each
-   * with its number, from 1 on; 0 of workers. With servers 0 the ranks sum gradients and update parameters themselves,
-   * to the same bits. */
+  /* Of a plan whose parameters live on servers (key parameter_server). servers: how many processes of this host run
+   * mscrt_run_server; 0: none, the ranks sum gradients and update parameters themselves, to the same bits. server: the
+   * number of this process among them, from 1 on; 0: it is a worker. */
   int servers, server;
-  /* With `recover`: the plans that ranks of this job may have left with their state (mscrt_leave) when they open this
-   * one, in the same order on all ranks. They stay open as long as what was left with them. */
+  /* With `recover`: the plans of which ranks of this job may bring state (mscrt_leave) when they open this one, in the
+   * same order on all ranks. They must stay open as long as that state is kept. */
   const mscrt_plan *const *family;
   int num_family;
   int cores; /* of this host, for its ranks; 0: those that this process may use, which may be only its share */
-  /* Another context of this rank, on the device cpu, whose parameters this one has too, in the memory of that one: of a
-   * plan that evaluates, predicts or trains the same model with other batches. All parameters of this plan are there,
-   * cut and typed alike; state, as of an optimizer, is shared where both have it, and training steps count as one. The
-   * two run one after another, and this one is closed first. */
+  /* Another context of this rank, on the device cpu, in whose memory this context has its parameters: for a plan that
+   * evaluates, predicts or trains the same model with other batches. The other plan must have all parameters of this
+   * one, with the same types and parts. State, as of an optimizer, is shared where both plans have it, and both count
+   * the same training steps. The two must run one after another, and this one must be closed first. */
   mscrt_context *parameters_of;
 } mscrt_options;
 
-/* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
- * or lost a rank; with `recover` it then leads those that are left, and new ones, on. Of the options it takes ranks,
- * address, timeout_ms, token, silence_ms, recover. The ranks have `led`. */
+/* Leads a job of options->ranks ranks at options->address, without being one of them, and returns when the job ends:
+ * NULL, or a status if it could not start or lost a rank. With `recover` it goes on after a lost rank, with the ranks
+ * that are left and new ones. Reads of the options only ranks, address, timeout_ms, token, silence_ms and recover. The
+ * ranks themselves are opened with `led`. */
 MSCRT_API mscrt_status *mscrt_lead(const mscrt_options *options);
-/* Asks the leader of a job which rank this process is to be, where nothing says so: the ranks that are left when all
- * others have joined or asked too, neighbours on one host. Of the options it takes ranks, address, timeout_ms, meet_ms,
- * token, led, log. */
+/* Asks the leader of a job which rank this process is to be. The leader answers when every other rank has joined or
+ * asked too; it gives processes of one host neighbouring ranks. Reads of the options only ranks, address, timeout_ms,
+ * meet_ms, token, led and log. */
 MSCRT_API mscrt_status *mscrt_ask_rank(const mscrt_options *options, int *out_rank);
 
 /* Maps memory and code, connects to the other ranks, and makes the initial weights. */
@@ -284,7 +289,7 @@ MSCRT_API mscrt_status *mscrt_run_server(mscrt_context *ctx);
 MSCRT_API bool mscrt_plan_is_served(const mscrt_plan *plan);
 /* How many processes each server is: 2, where one goes on when the other is lost. */
 MSCRT_API int mscrt_plan_server_copies(const mscrt_plan *plan);
-/* Tells the other ranks if the work is not finished. Accepts NULL. */
+/* Frees a context; if its work is not finished, the other ranks are told. Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
 
 /* ---- going on after a rank is lost ---- */
@@ -298,54 +303,58 @@ typedef struct {
   double loss; /* of the last step before `step`; NaN: not known */
 } mscrt_recovery;
 
-/* After a call failed with MSCRT_PEER: closes the context, meets the other ranks again at the same address, with new
- * processes (which call mscrt_open, as at first) in the places of those that are lost, and makes the context anew. With
- * from_peers training goes on where it was: at most the running step is run again, by all. Else parts of the state
- * were with lost ranks alone (mscrt_plan_restores), and the context is as after a first mscrt_open. Data are set again
- * in both cases. *ctx is NULL after a failure. */
+/* To be called after a call failed with MSCRT_PEER: closes the context, meets the other ranks again at the same
+ * address, with new processes (which call mscrt_open, as at first) in the places of lost ranks, and makes the context
+ * anew. If mscrt_get_recovery then says from_peers, training goes on where it was: at most the running step is run
+ * again, by all. Else only lost ranks had some parts of the state (mscrt_plan_restores), and the context is as after a
+ * first mscrt_open. The caller sets data again in both cases. *ctx is NULL after a failure. */
 MSCRT_API mscrt_status *mscrt_recover(mscrt_context **ctx);
 
-/* What a rank knows of a training that it has left. */
+/* The state of a rank that has left its job (mscrt_leave). */
 typedef struct mscrt_kept mscrt_kept;
 
 /* The two halves of mscrt_recover, for ranks that go on as another number of ranks. mscrt_leave closes the context, at
- * the end of a step or after a failure, and *out_kept is its state. mscrt_open_with opens another plan of the same
- * model (one of `family`), with the state of those ranks of its job that bring any, whatever their parts were; `kept`
- * NULL: this one brings none; it stays the caller's. It tries for meet_ms to meet the others. */
+ * the end of a step or after a failure, and returns its state in *out_kept, which the caller frees. mscrt_open_with
+ * opens another plan of the same model (one of `family`) and spreads the state that ranks bring over all ranks, however
+ * it was cut before. `kept` stays the caller's; NULL: this rank brings no state. It tries for meet_ms to meet the
+ * others. */
 MSCRT_API mscrt_status *mscrt_leave(mscrt_context **ctx, mscrt_kept **out_kept);
 MSCRT_API mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
                                         mscrt_context **out_ctx);
 /* Accepts NULL. */
 MSCRT_API void mscrt_kept_free(mscrt_kept *kept);
-/* Plans of fewer ranks that the plan brings along (key elastic), the most ranks first: the bytes of each. */
+/* The plans for fewer ranks that the plan contains (key elastic), the one with the most ranks first. mscrt_plan_smaller
+ * returns the bytes of one, which are valid until the plan is closed. */
 MSCRT_API size_t mscrt_plan_num_smaller(const mscrt_plan *plan);
 MSCRT_API const void *mscrt_plan_smaller(const mscrt_plan *plan, size_t i, size_t *out_bytes);
-/* Before that: the rank whose loss was the reason; -1: none is known. Its process may be stopped instead of gone: who
- * starts another in its place ends it first. */
+/* Before mscrt_recover or mscrt_leave: returns the rank whose loss made a call fail; -1: it is not known. The process
+ * of that rank may be stopped instead of gone: it must be ended before another is started in its place. */
 MSCRT_API int mscrt_lost_rank(const mscrt_context *ctx);
 MSCRT_API void mscrt_get_recovery(const mscrt_context *ctx, mscrt_recovery *out_recovery);
-/* True if rank `rank` could get all its state from ranks that are not lost (lost: of each rank, and `rank` is lost).
- * Else *out_parameter, unless NULL: a parameter of which nobody else holds the part. */
+/* True if a new process in the place of the lost rank `rank` could get all its state from other ranks. lost[r]: rank r
+ * is lost, too. If it returns false, *out_parameter (out_parameter may be NULL) is the number of a parameter of which
+ * only lost ranks hold that part. */
 MSCRT_API bool mscrt_plan_restores(const mscrt_plan *plan, int rank, const bool *lost, size_t *out_parameter);
 
-/* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0.  With `parts`
- * every rank calls it, with a data set of its own; all must have as many batches. */
+/* Makes the following runs read their batches from a data set, which must stay open as long as the context.  Step 0
+ * reads the first batch of epoch 0.  If the data set was opened with `parts`, every rank calls this with a data set of
+ * its own, and all must have the same number of batches. */
 MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
 /* Without a data set: sets the whole batch of one input for the next step, in the element type of the input; this
- * rank takes its box. A training step of several micro-batches (mscrt_plan_micro) takes the batch of all of them, as
- * many times as long along the dimension of the samples. */
+ * rank reads its box of it. For a training step of several micro-batches (mscrt_plan_micro) `batch` has the samples of
+ * all of them, one micro-batch behind the other along the dimension of the samples. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
-/* Sets the batch without a copy, where the runtime can do without one: the memory must stay as it is until another
- * batch is set or the context is closed. A copy is made on several ranks, for another device than the CPU, for an
- * input that a call writes to, and of memory that is not aligned for the element type. */
+/* Sets the batch like mscrt_set_input, but without a copy where that is possible: `batch` must stay valid and unchanged
+ * until another batch is set or the context is closed. A copy is made if there are several ranks, if the device is not
+ * cpu, if a call writes to the input, or if `batch` is not aligned for the element type. */
 MSCRT_API mscrt_status *mscrt_borrow_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
-/* The following runs of a section write this output into memory of the caller, row major, which must stay until it is
- * taken back (data NULL) or the context is closed; mscrt_read finds the output there. On the CPU calls write there, if
- * nothing lies across its place in the arena, which the key own_outputs sees to; else it is copied after each run. For
- * jobs of one rank. */
+/* Makes the following runs of a section write an output into `data`, row major, which must stay valid until this is
+ * called again (data NULL: back to the runtime's own memory) or the context is closed; mscrt_read finds the output
+ * there. On the device cpu calls write to `data` directly if no other value overlaps only part of the output's memory
+ * in the arena (the key own_outputs ensures this); else the output is copied after each run. For jobs of one rank. */
 MSCRT_API mscrt_status *mscrt_borrow_output(mscrt_context *ctx, const char *section, const char *name, void *data,
                                             size_t bytes);
-/* Sets only the box of this rank, row major. */
+/* Sets an input like mscrt_set_input, but `part` is only the box of this rank (mscrt_plan_part), row major. */
 MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
 /* Returns the box of an input that a rank reads; data is NULL. */
 MSCRT_API mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name, mscrt_tensor *out_tensor);
@@ -354,10 +363,11 @@ MSCRT_API mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const 
  * start.  out_loss (may be NULL): the last step's, NaN when the section has no loss. */
 MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64_t steps, double *out_loss);
 
-/* Makes mscrt_run, mscrt_evaluate or mscrt_predict of this context, under way or next, end with MSCRT_CANCELLED. A job
- * of one rank ends it before its next step, and can go on from there; with several ranks none may go ahead of the
- * others, so all give up at once, in a wait too, and theirs end with MSCRT_PEER, as a wait of this one outside a step
- * does. From any thread; for a job of one rank also from a signal handler. */
+/* Makes the running or the next mscrt_run, mscrt_evaluate or mscrt_predict of this context end with MSCRT_CANCELLED.
+ * With one rank it ends before its next step, and the context can go on from there. With several ranks, of which none
+ * may go ahead of the others, all give up at once, even while they wait: the calls of the other ranks end with
+ * MSCRT_PEER, and so does a wait of this rank outside a step. May be called from any thread; for a job of one rank also
+ * from a signal handler. */
 MSCRT_API void mscrt_cancel(mscrt_context *ctx);
 
 typedef struct {
@@ -377,10 +387,10 @@ typedef struct {
   const char *output, *file;
 } mscrt_sink;
 
-/* Runs section "forward" over the evaluation range of the data set and writes outputs: a row for each sample in their
- * order, the last short batch included, which is computed filled up with its last sample. An output without a part for
- * each sample is written for a range of exactly one batch. bf16 becomes f32. Every rank calls it, rank 0 writes; files
- * appear when they are complete. */
+/* Runs section "forward" over the evaluation range of the data set and writes outputs: a row for each sample, in their
+ * order. A last batch that is not full is filled up with copies of its last sample, whose rows are not written. An
+ * output without a dimension of samples can be written only if the range is exactly one batch. bf16 becomes f32. Every
+ * rank calls it, rank 0 writes; files appear when they are complete. */
 MSCRT_API mscrt_status *mscrt_predict(mscrt_context *ctx, size_t num, const mscrt_sink *sinks);
 /* Checks everything that mscrt_predict would refuse, and that the files can be written. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_predict(const mscrt_data *data, size_t num, const mscrt_sink *sinks);
@@ -412,9 +422,10 @@ MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
  * there with any layout and number of ranks, where both compute the same sums bit for bit. Both are called by every
  * rank. A checkpoint that has the name already is replaced when the new one is complete. */
 MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
-/* Write a checkpoint while the next steps run: begin copies what is to be written, and waits for the end of the
- * checkpoint before. end, called by every rank between steps, returns the failure of any of them, from which the
- * context can go on; wait: it returns when the checkpoint has its name. out_ended may be NULL. */
+/* Write a checkpoint while the next steps run. mscrt_checkpoint_begin copies what is to be written; if an earlier
+ * checkpoint is still being written, it waits for its end first. mscrt_checkpoint_end, called by every rank between
+ * steps, returns the failure of any rank, after which the context can go on. wait: it returns only when the checkpoint
+ * has its name, or has failed. *out_ended (out_ended may be NULL): no checkpoint is being written any more. */
 MSCRT_API mscrt_status *mscrt_checkpoint_begin(mscrt_context *ctx, const char *path);
 MSCRT_API mscrt_status *mscrt_checkpoint_end(mscrt_context *ctx, bool wait, bool *out_ended);
 MSCRT_API mscrt_status *mscrt_resume(mscrt_context *ctx, const char *path);
@@ -429,14 +440,14 @@ typedef struct {
   int threads;
   uint64_t arena_bytes;    /* parameters, state, inputs and scratch of this rank */
   uint64_t received_bytes; /* by collectives, from other ranks */
-  /* With `measure`, sums over all sections run so far: calls; collectives, including waiting for other ranks; time
-   * in which only collectives ran; from begin to end. */
+  /* With `measure`, times summed over all sections run so far: of calls; of collectives, including waiting for other
+   * ranks; in which only collectives ran; from the begin of each section to its end. */
   int64_t compute_ns, collective_ns, exposed_ns, section_ns;
   /* For a GPU: the time of the host to issue the last step, which then runs by itself; otherwise 0. */
   int64_t launch_ns;
-  /* The memory of a rank by the plan (0: not stated): of it the arena, the constants and the workspace of libraries.
-   * Beside it, depending on threads and ranks: what products use in all threads, and what ranks of a host share to
-   * meet and to exchange small messages. */
+  /* planned_bytes: the memory that the plan states for a rank, 0: it states none: arena, constants (constant_bytes) and
+   * workspace of libraries. Not in it, as they depend on threads and ranks: thread_bytes, which products use in all
+   * threads, and link_bytes, which ranks of a host share to meet and to exchange small messages. */
   uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
   /* Of parameters in files, by this rank: bytes read, and bytes of its boxes. */
   uint64_t loaded_bytes, needed_bytes;
@@ -523,16 +534,16 @@ MSCRT_API int mscrt_group_size(const mscrt_team *team);
 /* Where a rank is on an axis of the mesh of a plan, and how many there are; false: there is no such axis. */
 MSCRT_API bool mscrt_plan_axis(const mscrt_plan *plan, const char *axis, int rank, int *out_index, int *out_size);
 
-/* `count` elements of every rank; dst may be src. */
+/* dst: element i is the combination of element i of src of all ranks, `count` elements. dst may be src. */
 MSCRT_API mscrt_status *mscrt_all_reduce(mscrt_team *team, mscrt_dtype dtype, mscrt_operation operation,
                                          const void *src, void *dst, int64_t count);
-/* `count` elements of every rank, one behind the other in dst. */
+/* dst: `count` elements of src of every rank, in the order of ranks. */
 MSCRT_API mscrt_status *mscrt_all_gather(mscrt_team *team, mscrt_dtype dtype, const void *src, void *dst,
                                          int64_t count);
-/* src: `count` elements for every rank, of which dst gets those for this one, combined over all. */
+/* src: `count` elements for each rank, in the order of ranks; dst: those for this rank, combined over all ranks. */
 MSCRT_API mscrt_status *mscrt_reduce_scatter(mscrt_team *team, mscrt_dtype dtype, mscrt_operation operation,
                                              const void *src, void *dst, int64_t count);
-/* src: `count` elements for every rank; dst: those from every rank for this one. */
+/* src: `count` elements for each rank; dst: the `count` elements of each rank for this one; in the order of ranks. */
 MSCRT_API mscrt_status *mscrt_all_to_all(mscrt_team *team, mscrt_dtype dtype, const void *src, void *dst,
                                          int64_t count);
 MSCRT_API mscrt_status *mscrt_broadcast(mscrt_team *team, mscrt_dtype dtype, int root, void *data, int64_t count);
@@ -544,8 +555,8 @@ MSCRT_API mscrt_status *mscrt_barrier(mscrt_team *team);
 
 /* Returns the largest `value` of all ranks; every rank calls it. */
 MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
-/* After a step of training: true in *out_stop if any rank has `asked` that all stop, and for all of them after the same
- * step. Every rank calls it after every step. Ranks meet here, unless they run apart. */
+/* Every rank calls it after every training step. *out_stop: some rank passed `asked`, and all ranks are to stop; it
+ * becomes true on all ranks after the same step. All ranks wait for one another here, unless mscrt_ranks_run_apart. */
 MSCRT_API mscrt_status *mscrt_stop_together(mscrt_context *ctx, bool asked, bool *out_stop);
 /* True if ranks do not wait for one another in a step: they push to servers that are asynchronous. */
 MSCRT_API bool mscrt_ranks_run_apart(const mscrt_context *ctx);

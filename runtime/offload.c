@@ -1,5 +1,5 @@
-/* offload.c: parameters and state that do not live on the device: in memory of the host or in a file on disk, and the
- * transfers between there and the arena, which run in a thread of their own; a GPU runs them itself.
+/* offload.c: parameters and state that live in memory of the host or in a file on disk, and the transfers between
+ * there and the arena, which a thread of their own runs, or the GPU itself.
  *
  * The file has no name once it is open, so nothing is left behind whatever ends the process, and all its bytes are
  * reserved then, so no step finds the disk full. Steps read and write it past the page cache where the file system
@@ -116,7 +116,7 @@ void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes) {
   return c->offload ? c->offload->host : NULL;
 }
 
-void mscrt_let_go(const mscrt_context *c, plan_ref r) {
+void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r) {
   uint64_t pages = (r.bytes + MSCRT_DISK_PAGE - 1) / MSCRT_DISK_PAGE * MSCRT_DISK_PAGE;
   if (r.space == PLAN_SPACE_DISK && c->offload) madvise(c->offload->disk + r.offset, (size_t)pages, MADV_DONTNEED);
 }
@@ -134,10 +134,10 @@ mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file) {
 
 typedef struct {
   const mscrt_offload *o;
-  uint8_t *arena;        /* where the value is on the device */
+  uint8_t *arena;        /* the address of the value in the arena */
   uint8_t *host;         /* where it lives; NULL: at `offset` of the file */
   uint64_t offset, bytes, unit;
-  bool stows;
+  bool stows;            /* from the arena to where the value lives; else to the arena */
   _Atomic int error;     /* errno */
 } moving;
 
@@ -167,8 +167,9 @@ static void move_unit(void *arg, int64_t unit, int worker) {
   if (error) atomic_store(&m->error, error);
 }
 
-/* Runs a transfer as long as the device says. */
-static mscrt_status *run_device_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
+/* Lets the device run a transfer. */
+static mscrt_status *run_device_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
+                                         uint32_t *released) {
   (void)pool, (void)released;
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(c->device->transfer(c, t));
@@ -176,9 +177,9 @@ static mscrt_status *run_device_transfer(mscrt_context *c, mscrt_pool *pool, con
   return NULL;
 }
 
-static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released) {
+static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t, uint32_t *released) {
   const mscrt_record *r = t->record;
-  bool stows = mscrt_is_away(r->ref[1].space);
+  bool stows = mscrt_is_offloaded(r->ref[1].space);
   plan_ref away = r->ref[stows];
   moving m = {.o = c->offload,
               .arena = mscrt_buffer_in_slots(r, !stows, t->slots),
@@ -201,7 +202,7 @@ static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscr
 mscrt_status *mscrt_start_mover(mscrt_context *c) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
-    if (c->section[i].num_moves > most) most = c->section[i].num_moves;
+    if (c->section[i].num_transfers > most) most = c->section[i].num_transfers;
   if (!most || c->device->runs_transfers) return NULL;
   if (c->device->transfer) return mscrt_stream_new(c, false, most, 1, run_device_transfer, &c->mover);
   if (!c->offload) return NULL;

@@ -1,11 +1,11 @@
-/* parameters_of.c: another context in; a context whose parameters are those of the other one, in its memory: a plan
- * that trains and one that predicts, or plans for several sizes of a batch, have one copy of the model. */
+/* parameters_of.c: another context in; a context whose parameters lie in the memory of the other one out: a plan that
+ * trains and one that predicts, or plans for several sizes of a batch, share one copy of the model. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/context.h"
 
-/* ---- where they are ---- */
+/* ---- addresses of shared parameters ---- */
 
 const mscrt_shared_span *mscrt_find_shared(const mscrt_context *c, plan_ref r) {
   uint32_t from = 0, to = c->num_shared; /* spans are in order and do not overlap */
@@ -21,10 +21,10 @@ const mscrt_shared_span *mscrt_find_shared(const mscrt_context *c, plan_ref r) {
 
 void *mscrt_shared_at(const mscrt_context *c, plan_ref r) {
   const mscrt_shared_span *s = mscrt_find_shared(c, r);
-  return s ? s->at + (r.offset - s->offset) : NULL;
+  return s ? s->address + (r.offset - s->offset) : NULL;
 }
 
-/* ---- how far they are trained ---- */
+/* ---- the step that contexts count together ---- */
 
 void mscrt_set_step(mscrt_context *c, int64_t step) {
   for (; c; c = c->o.parameters_of) c->step = step;
@@ -35,7 +35,7 @@ int64_t mscrt_next_step(const mscrt_context *c) {
   return c->step;
 }
 
-/* ---- which they are ---- */
+/* ---- finding shared parameters ---- */
 
 static bool is_one_piece(const mscrt_variable *v, const msc_box *box, const msc_box *buffer) {
   for (int d = 0; d < v->rank; d++)
@@ -43,10 +43,10 @@ static bool is_one_piece(const mscrt_variable *v, const msc_box *box, const msc_
   return true;
 }
 
-/* True if a rank of both plans has the same elements of a variable, in the same order and places. In memory a whole
- * variable may have other dimensions than in the other plan. */
-static bool lies_alike(const mscrt_context *a, const mscrt_variable *va, const mscrt_context *b,
-                       const mscrt_variable *vb) {
+/* True if this rank holds the same elements of a variable in both plans, in the same order and with the same padding.
+ * A variable that both hold whole may have different dimensions in memory. */
+static bool have_same_elements(const mscrt_context *a, const mscrt_variable *va, const mscrt_context *b,
+                               const mscrt_variable *vb) {
   msc_box box_a, box_b, buffer_a, buffer_b;
   if (va->dtype != vb->dtype || mscrt_whole_bytes(va) != mscrt_whole_bytes(vb)) return false;
   mscrt_variable_box(a->plan, va, a->o.rank, &box_a, &buffer_a);
@@ -71,14 +71,14 @@ static mscrt_status *share_variable(mscrt_context *c, const mscrt_context *owner
   if (!own) return mscrt_fail(MSCRT_INPUT, "the other plan has no parameter '%s' that this one could have", v->name);
   if (v->ref.space != PLAN_SPACE_PERSISTENT || own->ref.space != PLAN_SPACE_PERSISTENT)
     return mscrt_fail(MSCRT_UNSUPPORTED, "'%s' does not live on the device: it is not shared by two plans", v->name);
-  if (v->stage != own->stage || !lies_alike(c, v, owner, own))
+  if (v->stage != own->stage || !have_same_elements(c, v, owner, own))
     return mscrt_fail(MSCRT_INPUT,
                       "'%s' is cut or typed otherwise than in the plan whose parameters this one is to have: compile "
                       "both with the same layouts and types",
                       v->name);
   if (v->stage == c->stage)
     c->shared[c->num_shared++] =
-        (mscrt_shared_span){v->ref.offset, mscrt_variable_bytes(v), mscrt_at(owner, own->ref, 0)};
+        (mscrt_shared_span){v->ref.offset, mscrt_variable_bytes(v), mscrt_address_of(owner, own->ref, 0)};
   return NULL;
 }
 
@@ -107,7 +107,7 @@ mscrt_status *mscrt_share_parameters(mscrt_context *c) {
   return NULL;
 }
 
-/* ---- who reads them ---- */
+/* ---- calls that use them ---- */
 
 /* Returns a status if a buffer lies partly in a shared parameter, or if other ranks read it in the arena. */
 static mscrt_status *check_buffers(const mscrt_context *c, const mscrt_record *r) {

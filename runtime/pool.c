@@ -36,9 +36,9 @@ struct mscrt_pool {
   _Atomic bool stop;
 };
 
-/* Takes a unit of the job; false if there is none or another job has begun. The exchange succeeds only if the cursor
- * did not move since it was read, so what was read in between belongs to this job. */
-static bool take_unit(mscrt_pool *p, uint32_t job, mscrt_work **fn, void **arg, uint32_t *unit, uint32_t *units) {
+/* Claims the next unit of the job for this thread; false if there is none or another job has begun. The exchange
+ * succeeds only if the cursor did not change since it was read, so fn, arg and units belong to this job. */
+static bool claim_unit(mscrt_pool *p, uint32_t job, mscrt_work **fn, void **arg, uint32_t *unit, uint32_t *units) {
   uint64_t c = atomic_load_explicit(&p->cursor, memory_order_acquire);
   for (;;) {
     if ((uint32_t)(c >> 32) != job || (uint32_t)c == CLOSED) return false;
@@ -56,7 +56,7 @@ static void run_units_of_job(mscrt_pool *p, uint32_t job, int number) {
   mscrt_work *fn;
   void *arg;
   uint32_t unit, units;
-  while (take_unit(p, job, &fn, &arg, &unit, &units)) {
+  while (claim_unit(p, job, &fn, &arg, &unit, &units)) {
     fn(arg, unit, number);
     if (atomic_fetch_add(&p->done, 1) + 1 == units && atomic_load(&p->caller_sleeps))
       mscrt_futex_wake(&p->done, 1, false);
@@ -176,7 +176,7 @@ int mscrt_cores(void) {
   return cores > 0 ? cores : 1;
 }
 
-/* sysconf sums the caches of a socket up; only the kernel says how much one of them has. */
+/* sysconf returns the sum over all caches of a socket; only the files of the kernel have the size of one. */
 uint64_t mscrt_cache_bytes(void) {
   uint64_t most = 0;
   for (int i = 0; i < 5; i++) {

@@ -92,7 +92,7 @@ static mscrt_status *begin_output(const mscrt_data *d, output *o) {
   return mscrt_npy_begin(&o->file, o->stored, v->rank, shape);
 }
 
-/* Writes the part of the gathered output that belongs to so many samples. */
+/* Writes the rows of the first `samples` samples of the gathered output. */
 static mscrt_status *write_samples(const output *o, int64_t samples) {
   const mscrt_variable *v = o->v;
   size_t elems = (size_t)mscrt_whole_bytes(v) / mscrt_dtype_bytes(v->dtype);
@@ -101,7 +101,8 @@ static mscrt_status *write_samples(const output *o, int64_t samples) {
   return mscrt_file_write(&o->file, o->converted ? o->converted : o->whole, elems * mscrt_dtype_bytes(o->stored));
 }
 
-/* Returns the failure of the job; that of writing, which must not leave other ranks waiting, is *io. */
+/* Runs all batches and writes their outputs. Returns the failure of a run; a failure to write, after which the runs go
+ * on so that no other rank waits, is *io. */
 static mscrt_status *run_batches(mscrt_context *c, const mscrt_data *d, size_t num, output *o, mscrt_status **io) {
   uint32_t program = o[0].v->program;
   for (int64_t i = 0; i < num_batches(d); i++) {

@@ -4,46 +4,47 @@
 
 #include "runtime/kernels/windows.h"
 
-/* A call predicted to be shorter runs on one thread: waking threads costs more than it saves. Counted are bytes at 8
- * per ns and arithmetic at 16 per ns. */
+/* A call that is estimated to be shorter runs on one thread: waking threads would cost more than it saves. */
 #define ALONE_NS 12000
 
-static uint64_t count_call_ns(plan_call call) { return plan_call_bytes(call) / 8 + plan_call_flops(call) / 16; }
+/* Estimates the time of a call on one thread: 8 bytes and 16 operations per ns. */
+static uint64_t estimate_call_ns(plan_call call) { return plan_call_bytes(call) / 8 + plan_call_flops(call) / 16; }
 
 /* ---- one block of memory for all records ---- */
 
 typedef struct {
-  char *at, *end; /* NULL: only counts bytes */
-  size_t bytes;
+  char *next;   /* free memory; NULL: only counts bytes */
+  size_t bytes; /* taken so far */
 } block;
 
 static void *take_from_block(block *b, size_t bytes) {
   bytes = (bytes + 15) / 16 * 16;
   b->bytes += bytes;
-  if (!b->at) return NULL;
-  char *p = b->at;
-  b->at += bytes;
+  if (!b->next) return NULL;
+  char *p = b->next;
+  b->next += bytes;
   return p;
 }
 
 /* ---- addresses ---- */
 
 static uint64_t arena_offset(const mscrt_context *c, plan_ref r, int slot) {
-  return c->space_at[r.space] + r.offset + (r.space == PLAN_SPACE_INPUT ? (uint64_t)slot * c->input_stride : 0);
+  return c->space_offset[r.space] + r.offset + (r.space == PLAN_SPACE_INPUT ? (uint64_t)slot * c->input_stride : 0);
 }
 
-void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
+void *mscrt_address_of(const mscrt_context *c, plan_ref r, int slot) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   if (r.space == PLAN_SPACE_CONSTANT) return (void *)(uintptr_t)(plan_plan_constants_data(c->plan->root) + r.offset);
-  if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
+  if (mscrt_is_offloaded(r.space) && c->offload) return mscrt_offload_at(c, r);
   void *shared = mscrt_shared_at(c, r);
   return shared ? shared : c->arena + arena_offset(c, r, slot);
 }
 
-/* The address by which calls find a ref; on a device with memory of its own it is not the address on the host. */
+/* Returns the address of a ref for calls; on a device with memory of its own it differs from the address on the
+ * host. */
 static void *device_address(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
-  if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
+  if (mscrt_is_offloaded(r.space) && c->offload) return mscrt_offload_at(c, r);
   void *shared = mscrt_shared_at(c, r);
   if (shared) return shared;
   return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset)
@@ -65,8 +66,8 @@ static void set_call_buffers(const mscrt_context *c, block *b, plan_call call, m
   r->num_buffers = num;
 }
 
-/* Sets the dims of a call; where the plan asks for it, a dim is the first element, or the size, of the part of this
- * rank. */
+/* Sets the dims of a call. For each entry of `starts` in the plan a dim is the first element of the part of this rank,
+ * or minus its size. */
 static void set_dims_of_call(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_dims_num(call);
   int64_t *dims = take_from_block(b, num * sizeof *dims);
@@ -86,7 +87,7 @@ static void set_dims_of_call(const mscrt_context *c, block *b, plan_call call, m
 static void prepare_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
   set_dims_of_call(c, b, call, r);
-  if (!b->at) return;
+  if (!b->next) return;
   r->kernel = mscrt_plan_kernel(c->plan, plan_call_index(call));
   r->scalars = plan_call_scalars_data(call);
   r->extent = (int64_t)plan_call_extent(call);
@@ -112,7 +113,7 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   set_call_buffers(c, b, call, r);
   mscrt_record *e = has_plan_call_epilogue(call) ? take_from_block(b, sizeof *e) : NULL;
   if (has_plan_call_epilogue(call)) prepare_kernel(c, b, plan_call_epilogue(call), e);
-  if (!b->at) return NULL;
+  if (!b->next) return NULL;
   r->epilogue = e;
   r->matmul = &c->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
@@ -122,10 +123,10 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   return NULL;
 }
 
-/* Prepares a graph; on a CPU kernels compute it. */
+/* Prepares an attention or convolution; on a CPU kernels compute its parts. */
 static void prepare_graph(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  if (!b->at) return;
+  if (!b->next) return;
   r->graph = &c->plan->graph[plan_call_index(call)];
   if (c->plan->target->calls_whole) return;
   r->pack = mscrt_plan_kernel(c->plan, r->graph->pack);
@@ -142,7 +143,7 @@ static mscrt_part part_of_call(const mscrt_context *c, plan_call call, uint32_t 
   plan_ref src = plan_call_buffers(call, 2 * i), dst = plan_call_buffers(call, 2 * i + 1);
   return (mscrt_part){.e = &c->exchange[k->num_members ? k->members[i] : index],
                       .src = arena_offset(c, src, 0),
-                      .dst = mscrt_at(c, dst, 0)};
+                      .dst = mscrt_address_of(c, dst, 0)};
 }
 
 /* True if a collective in place would overwrite what peers still read. */
@@ -166,7 +167,7 @@ static mscrt_status *prepare_collective(const mscrt_context *c, block *b, plan_c
     part[i].at = i ? part[i - 1].at + part[i - 1].e->elems : 0;
     for (uint32_t k = 0; k < 2 && space; k++) space[2 * i + k] = plan_call_buffers(call, 2 * i + k).space;
   }
-  if (!b->at) return NULL;
+  if (!b->next) return NULL;
   r->part = part;
   r->part_space = space;
   r->ref = plan_call_buffers_data(call);
@@ -182,7 +183,7 @@ static mscrt_status *prepare_collective(const mscrt_context *c, block *b, plan_c
 /* The mailboxes of a stage lie in the order of the messages. */
 static void prepare_message(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  if (!b->at) return;
+  if (!b->next) return;
   plan_message m = plan_plan_messages(c->plan->root, plan_call_index(call));
   int per_stage = c->plan->ranks / (int)c->plan->num_stages;
   r->receives = plan_call_buffers(call, 0).written;
@@ -200,7 +201,7 @@ static void prepare_message(const mscrt_context *c, block *b, plan_call call, ms
 
 static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  if (b->at) r->moves = c->offload || c->device->transfer;
+  if (b->next) r->is_transfer = c->offload || c->device->transfer;
 }
 
 /* ---- tables with a cache ---- */
@@ -238,17 +239,17 @@ static void set_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   if (epilogue) add_spans(c, plan_call_epilogue(call), r, span, MSCRT_LINGERS_NOT);
 }
 
-/* Sets for which transfers of a section each call waits: they run one after the other, beside all other calls. */
-static mscrt_status *set_moved(mscrt_section *s) {
+/* Sets for which transfers of a section each call waits: transfers run one after the other, beside all other calls. */
+static mscrt_status *set_transfer_waits(mscrt_section *s) {
   msc_hazards h = {0};
   size_t room = 0;
-  for (uint32_t i = 0; i < s->num_calls; i++) room += s->call[i].moves ? s->call[i].num_spans : 0;
+  for (uint32_t i = 0; i < s->num_calls; i++) room += s->call[i].is_transfer ? s->call[i].num_spans : 0;
   if (!room) return NULL;
   MSCRT_CHECK(mscrt_new_array(&h.pending, room));
   for (uint32_t i = 0; i < s->num_calls; i++) {
     mscrt_record *r = &s->call[i];
-    r->moved = msc_hazards_next(&h, r->num_spans, r->span, r->moves).run;
-    s->num_moves += r->moves;
+    r->awaited_transfers = msc_hazards_next(&h, r->num_spans, r->span, r->is_transfer).run;
+    s->num_transfers += r->is_transfer;
   }
   free(h.pending);
   return NULL;
@@ -276,15 +277,15 @@ static mscrt_status *set_waits(mscrt_section *s) {
 
 /* ---- chains ---- */
 
-/* Finds the chain that begins with this call. It runs strip by strip where there are several threads, a strip for each
- * at least, and enough to do; or for a test, which asks for one strip after the other, the last one first. */
+/* Finds the chain that begins with call number `first` of a section. It runs strip by strip if there are several
+ * threads, at least one strip for each and enough work, or if a test wants strips to run one after the other. */
 static void set_chain(const mscrt_context *c, plan_section section, uint32_t first, mscrt_record *r) {
   uint32_t num = plan_section_calls_num(section), end = first + 1;
   plan_call call = plan_section_calls(section, first);
   uint64_t ns = 0;
   r->strips = plan_call_strips(call);
   while (end < num && plan_call_goes_on(plan_section_calls(section, end))) end++;
-  for (uint32_t i = first; i < end; i++) ns += count_call_ns(plan_section_calls(section, i));
+  for (uint32_t i = first; i < end; i++) ns += estimate_call_ns(plan_section_calls(section, i));
   bool pays = c->threads > 1 && (uint32_t)c->threads <= r->strips && ns >= ALONE_NS;
   if (c->device->runs_strips && (pays || c->strips_apart)) r->chained = end - first;
 }
@@ -292,8 +293,8 @@ static void set_chain(const mscrt_context *c, plan_section section, uint32_t fir
 /* ---- sections ---- */
 
 static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
-  if (b->at) {
-    uint64_t ns = count_call_ns(call);
+  if (b->next) {
+    uint64_t ns = estimate_call_ns(call);
     *r = (mscrt_record){.kind = plan_call_kind(call),
                         .index = plan_call_index(call),
                         .name = plan_call_name(call),
@@ -331,7 +332,7 @@ static mscrt_status *prepare_section(mscrt_context *c, block *b, uint32_t index)
   plan_section section = plan_plan_sections(c->plan->root, index);
   uint32_t num = plan_section_stage(section) == c->stage ? plan_section_calls_num(section) : 0;
   mscrt_record *calls = take_from_block(b, num * sizeof *calls);
-  if (b->at)
+  if (b->next)
     c->section[index] = (mscrt_section){.name = plan_section_name(section),
                                         .num_calls = num,
                                         .call = calls,
@@ -339,17 +340,17 @@ static mscrt_status *prepare_section(mscrt_context *c, block *b, uint32_t index)
                                         .copies = plan_section_copies(section)};
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = prepare_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
-    if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
+    if (s) return mscrt_add_prefix(s, "section '%s', call %u", plan_section_name(section), i);
     plan_call call = plan_section_calls(section, i);
     if (calls && plan_call_strips(call) && !plan_call_goes_on(call)) set_chain(c, section, i, &calls[i]);
   }
-  if (b->at) MSCRT_CHECK(set_moved(&c->section[index]));
-  return b->at ? set_waits(&c->section[index]) : NULL;
+  if (b->next) MSCRT_CHECK(set_transfer_waits(&c->section[index]));
+  return b->next ? set_waits(&c->section[index]) : NULL;
 }
 
 /* ---- programs ---- */
 
-/* Counts how many batches are no longer needed after each entry, in order. */
+/* Counts for each entry of a program how many batches, in their order, are no longer needed after it. */
 static mscrt_status *count_releases(const mscrt_context *c, mscrt_program *g) {
   uint32_t *last, done = 0, used = 0;
   MSCRT_CHECK(mscrt_new_array(&g->release, g->num + 1));
@@ -392,7 +393,7 @@ static mscrt_status *prepare_programs(mscrt_context *c) {
 
 /* ---- workers ---- */
 
-/* Allocates exactly so many bytes, so that the sanitizer sees writes beyond them. */
+/* Allocates exactly `bytes` bytes, so that the sanitizer sees writes beyond them; 0: *out is NULL. */
 static mscrt_status *allocate_room(uint64_t bytes, void **out) {
   *out = NULL;
   return !bytes || !posix_memalign(out, 64, (size_t)bytes)
@@ -400,7 +401,7 @@ static mscrt_status *allocate_room(uint64_t bytes, void **out) {
              : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
 }
 
-/* Allocates what products and their epilogues need in every worker, and what workers share. */
+/* Allocates the memory that products and their epilogues need in every worker, and the memory that workers share. */
 static mscrt_status *make_workers(mscrt_context *c) {
   uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE], panels = 0, room = 0;
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
@@ -421,7 +422,8 @@ static mscrt_status *make_workers(mscrt_context *c) {
       if (e && e->num_buffers > buffers) buffers = e->num_buffers;
     }
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->parts[i], parts + 1));
-  for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->moved[i], (moved > buffers ? moved : buffers) + 1));
+  for (int i = 0; i < 2; i++)
+    MSCRT_CHECK(mscrt_new_array(&c->shifted_buffers[i], (moved > buffers ? moved : buffers) + 1));
   if (c->o.measure) MSCRT_CHECK(mscrt_new_array(&c->chain_ns, chained + 1));
   c->room_bytes = tile + panels + room;
   MSCRT_CHECK(allocate_room(c->panel_bytes, &c->panels));
@@ -441,7 +443,7 @@ mscrt_status *mscrt_prepare_calls(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(prepare_section(c, &counting, i));
   MSCRT_CHECK(mscrt_new_array(&c->section, c->plan->num_sections));
   MSCRT_CHECK(mscrt_new_array(&c->records, counting.bytes + 16));
-  block b = {.at = c->records};
+  block b = {.next = c->records};
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
     MSCRT_CHECK(prepare_section(c, &b, i));

@@ -1,5 +1,5 @@
-/* random.c: random numbers that depend only on a counter, and permutations made from them: any rank can compute any
- * element. */
+/* random.c: a counter and a key in, random numbers out; a seed, an epoch and a place in, the element of a permutation
+ * out: any rank can compute any of them. */
 #include "ir/abi/philox.h"
 #include "runtime/runtime.h"
 

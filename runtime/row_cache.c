@@ -1,9 +1,10 @@
-/* row_cache.c: tables that live in host memory or on disk, and of which the device holds rows (Cache in plan.fbs): the
- * rows that a step names are brought there in front of those who use them, and changed rows go back when others take
- * their place, or somebody reads the table.
+/* row_cache.c: tables that live in host memory or on disk, of which the device holds some rows (Cache in plan.fbs).
+ * A call of kind admit has the numbers of the rows that a step reads: it copies missing rows to the device and writes
+ * the slot of each number. Changed rows are written back when they are evicted, or when the table is read.
  *
- * The rows used least give way, of these the one that came first; uses count half after some time, so that what was
- * used long ago gives way too. Uses of rows that are not there count as well. What lies where changes no result. */
+ * Evicted is the row that was used least, of several the one that came first. All counts are halved from time to time,
+ * so that rows that were used long ago go too. Uses of rows that are not on the device count as well. Which slot a row
+ * has changes no result. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +14,14 @@
 #include "runtime/context.h"
 
 enum {
-  AHEAD = 16,      /* numbers between the one that is looked at and the one whose entry is fetched */
+  AHEAD = 16,      /* entries are prefetched so many numbers before they are read */
   TOGETHER = 64,   /* rows that a thread moves at a time */
-  USES_HALVED = 64 /* for each row of the cache: so many uses, and all count half */
+  USES_HALVED = 64 /* counts are halved after so many uses for each row of the cache */
 };
 
 /* What the cache knows of a row of the table. */
 typedef struct {
-  uint32_t slot; /* 0: the row is not there; else 1 + its slot, or beyond these 1 + rows + the number of its move */
+  uint32_t slot; /* 0: it is not on the device; 1 + its slot; or 1 + rows + the number of the move that will bring it */
   uint16_t uses, epoch; /* uses, as they counted in this epoch */
 } entry;
 
@@ -118,8 +119,9 @@ static void halve_uses(cache *k) {
 
 /* ---- a call ---- */
 
-/* Notes that the call names a row. False: the call names more than the cache has room for. */
-static bool name_row(cache *k, entry *e) {
+/* Marks a row as read by the running call: keeps its slot, or plans its move. False: the call reads more rows than the
+ * cache has slots. */
+static bool hold_row(cache *k, entry *e) {
   if (e->slot > k->rows) return true;
   if (e->slot) {
     slot_node *n = &k->node[e->slot - 1];
@@ -136,7 +138,7 @@ static bool name_row(cache *k, entry *e) {
   return ++k->num_held <= k->rows;
 }
 
-/* Gives every row that is missing the slot of one that is not named. */
+/* Gives every missing row the slot of a row that the call does not read. */
 static void choose_slots_of_rows(cache *k) {
   for (uint32_t i = 0; i < k->num_moves; i++) {
     row_move *m = &k->move[i];
@@ -153,8 +155,8 @@ static void choose_slots_of_rows(cache *k) {
   }
 }
 
-/* Puts the slots that the call used back into the lists. */
-static void let_go_of_slots(cache *k) {
+/* Moves the slots that the call held back to the lists of their levels. */
+static void release_slots(cache *k) {
   uint32_t held = head_of_held(k);
   while (k->node[held].next != held) {
     uint32_t i = k->node[held].next, level = uses_of(k, &k->entry[k->node[i].row]);
@@ -168,7 +170,7 @@ static void let_go_of_slots(cache *k) {
 
 /* ---- moving rows ---- */
 
-/* Copies a row to where it lives, or from there. */
+/* Copies a row of one value back to its table, or from there to the slot; returns errno, 0 for success. */
 static int move_row(const cache *k, const cached_rows *v, bool back, uint32_t slot, int64_t row) {
   uint8_t *here = v->at + slot * v->row_bytes;
   uint64_t there = (uint64_t)row * v->row_bytes;
@@ -226,8 +228,8 @@ static row_numbers numbers_of(mscrt_context *c, const mscrt_record *r, const msc
                        .wide = r->dims[i + 1] == MSCRT_I64};
 }
 
-/* The number of different rows of this rank's part; 0: no memory to count them. */
-static int64_t count_rows(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, const cache *k) {
+/* Returns how many different rows of this rank's part a call reads; 0: no memory to count them. */
+static int64_t count_distinct_rows(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, const cache *k) {
   uint8_t *seen = NULL;
   int64_t num = 0;
   mscrt_status *s = mscrt_new_array(&seen, (size_t)k->size / 8 + 1);
@@ -245,25 +247,27 @@ static int64_t count_rows(mscrt_context *c, const mscrt_record *r, const mscrt_s
   return num;
 }
 
-static mscrt_status *no_room(mscrt_context *c, const mscrt_turn *t, const cache *k) {
-  int64_t need = count_rows(c, t->record, t->slots, k);
+static mscrt_status *report_small_cache(mscrt_context *c, const mscrt_execution *t, const cache *k) {
+  int64_t need = count_distinct_rows(c, t->record, t->slots, k);
   return mscrt_fail(MSCRT_INPUT,
                     "rank %d: step %" PRId64 ": the cache of '%s' has room for %u rows, and the step uses %" PRId64
                     "; cache_rows of that many would do",
                     c->o.rank, t->step, k->name, k->rows, need);
 }
 
-static mscrt_status *name_rows(mscrt_context *c, const mscrt_turn *t, cache *k, const row_numbers *n, bool counts) {
+/* Holds all rows that the numbers `n` name. counts: they are counted in the statistics. */
+static mscrt_status *hold_rows(mscrt_context *c, const mscrt_execution *t, cache *k, const row_numbers *n,
+                               bool counts) {
   for (int64_t i = 0; i < n->num; i++) {
     int64_t number = number_at(n, i), row = row_of_part(k, number);
     if (i + AHEAD < n->num) {
       int64_t later = row_of_part(k, number_at(n, i + AHEAD));
       if (later >= 0 && later < k->size) __builtin_prefetch(&k->entry[later]);
     }
-    if (number < 0 || number >= k->whole) return mscrt_fault_status(c, t->record, t->step, 1);
+    if (number < 0 || number >= k->whole) return mscrt_kernel_error_status(c, t->record, t->step, 1);
     if (row < 0 || row >= k->size) continue;
     uint32_t before = k->num_moves;
-    if (!name_row(k, &k->entry[row])) return no_room(c, t, k);
+    if (!hold_row(k, &k->entry[row])) return report_small_cache(c, t, k);
     k->named += counts, k->missed += counts * (k->num_moves - before);
   }
   return NULL;
@@ -278,14 +282,14 @@ static void write_slots(cache *k, const row_numbers *n, bool updates) {
   }
 }
 
-mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_record *r = t->record;
   cache *k = &c->row_cache[r->index];
   bool updates = r->dims[0];
   k->call++;
   for (uint32_t i = 0; i < r->num_buffers / 2; i++) {
     row_numbers n = numbers_of(c, r, t->slots, i);
-    MSCRT_CHECK(name_rows(c, t, k, &n, !updates || !i));
+    MSCRT_CHECK(hold_rows(c, t, k, &n, !updates || !i));
   }
   choose_slots_of_rows(k);
   mscrt_pool_run(c->pool, make_moves, k, (k->num_moves + TOGETHER - 1) / TOGETHER);
@@ -293,7 +297,7 @@ mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_turn *t) {
     row_numbers n = numbers_of(c, r, t->slots, i);
     write_slots(k, &n, updates && !i);
   }
-  let_go_of_slots(k);
+  release_slots(k);
   return status_of_moves(c, k);
 }
 
@@ -350,13 +354,13 @@ static mscrt_status *open_cache(const mscrt_context *c, const mscrt_plan_cache *
   k->begin = box.begin[0], k->size = box.size[0];
   for (uint32_t i = 0; i < p->num; i++) {
     const mscrt_variable *value = &c->plan->parameter[p->parameter[i]];
-    k->value[i] = (cached_rows){.at = mscrt_at(c, p->at[i], 0),
+    k->value[i] = (cached_rows){.at = mscrt_address_of(c, p->at[i], 0),
                                 .offset = value->ref.offset,
                                 .row_bytes = mscrt_variable_bytes(value) / (uint64_t)buffer.size[0]};
-    if (value->ref.space == PLAN_SPACE_HOST) k->value[i].home = mscrt_at(c, value->ref, 0);
+    if (value->ref.space == PLAN_SPACE_HOST) k->value[i].home = mscrt_address_of(c, value->ref, 0);
     else if (k->file < 0) MSCRT_CHECK(mscrt_offload_file(c, &k->file));
   }
-  k->entry = mscrt_at(c, p->index, 0);
+  k->entry = mscrt_address_of(c, p->index, 0);
   k->node = (slot_node *)(k->entry + buffer.size[0]);
   k->move = (row_move *)(k->node + k->rows + MSC_ROW_LEVELS + 1);
   for (uint32_t i = 0; i < k->rows; i++) k->node[i].row = -1;

@@ -1,5 +1,5 @@
-/* run.c: executes the calls of a section in order, with collectives beside them if there is a stream. The plan cuts
- * work into units, independent of the number of threads. */
+/* run.c: a program and a step in; the calls of its sections executed in order, with collectives beside them if there is
+ * a stream. The plan cuts the work of a call into units, whatever the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, co
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_open(r, buffers, NULL, &guard));
   run_units(c, r, r->units, run_unit, &(kernel_job){r, MSC_SANITIZED ? mscrt_guard_buffers(guard) : buffers});
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
-  return flag ? mscrt_fault_status(c, r, step, *flag) : NULL;
+  return flag ? mscrt_kernel_error_status(c, r, step, *flag) : NULL;
 }
 
 /* ---- matmuls ---- */
@@ -49,12 +49,12 @@ static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, co
 typedef struct {
   mscrt_context *c;
   const mscrt_record *r;
-  void *const *buffers, *const *epilogue; /* their addresses */
-  int64_t first_column, columns;          /* that are packed for all workers; their tiles are run */
+  void *const *buffers, *const *epilogue; /* addresses of the product's buffers, and of its epilogue's */
+  int64_t first_column, columns;          /* of b: packed for all workers at a time; only their tiles are run */
 } matmul_job;
 
-/* The items of an epilogue are numbers of elements of the result, and its buffers are addressed by them; so the
- * address of a tile is shifted to where item 0 would be. */
+/* Runs an epilogue for `num` elements of the result from number `first` on, which lie at `tile`. An epilogue addresses
+ * all its buffers by the number of the element, so it gets the address at which element 0 would lie for the tile. */
 static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile,
                                size_t elem_bytes, int64_t first, int64_t num) {
   for (uint32_t i = 0; i < e->num_buffers; i++) {
@@ -76,19 +76,19 @@ static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *bu
                        (first_row + i) * m->n + column, columns);
 }
 
-/* The part of the result that a unit makes. Consecutive units share columns, so that a worker packs them once. */
+/* The part of the result that a unit computes. Consecutive units share columns, so that a worker packs them once. */
 typedef struct {
   int64_t batch, row, rows, column, columns;
   bool last_row, last_column;
-} tile_place;
+} tile;
 
-static tile_place tile_place_of(const mscrt_matmul *m, int64_t unit) {
+static tile tile_of_unit(const mscrt_matmul *m, int64_t unit) {
   int64_t i = unit % m->tiles_m, j = unit / m->tiles_m % m->tiles_n;
-  tile_place p = {.batch = unit / (m->tiles_m * m->tiles_n),
-                  .row = i * m->tile_m,
-                  .column = j * m->tile_n,
-                  .last_row = i == m->tiles_m - 1,
-                  .last_column = j == m->tiles_n - 1};
+  tile p = {.batch = unit / (m->tiles_m * m->tiles_n),
+            .row = i * m->tile_m,
+            .column = j * m->tile_n,
+            .last_row = i == m->tiles_m - 1,
+            .last_column = j == m->tiles_n - 1};
   p.rows = p.last_row ? m->m - p.row : m->tile_m;
   p.columns = p.last_column ? m->n - p.column : m->tile_n;
   return p;
@@ -96,7 +96,7 @@ static tile_place tile_place_of(const mscrt_matmul *m, int64_t unit) {
 
 static int64_t num_panels(const mscrt_matmul *m, int64_t columns) { return (columns + m->width - 1) / m->width; }
 
-/* Packs panels begin .. end - 1 of so many columns of b. */
+/* Packs panels [begin, end) of `columns` columns of b. */
 static void pack_panels(const mscrt_record *r, const char *b, void *panels, int64_t columns, int64_t begin,
                         int64_t end) {
   const mscrt_matmul *m = r->matmul;
@@ -104,8 +104,8 @@ static void pack_panels(const mscrt_record *r, const char *b, void *panels, int6
           (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n, m->blocks}, NULL);
 }
 
-/* The packed columns of b of a tile; b is the address of the first. */
-static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile_place *t, const char *b) {
+/* Returns the columns of b that a tile needs, packed if the product packs b; `b` is the address of the first. */
+static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile *t, const char *b) {
   const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
@@ -120,8 +120,8 @@ static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile_pla
 }
 
 /* Runs the product of one tile; a, b, c and bias are the addresses for the tile. */
-static void run_product(const matmul_job *j, mscrt_worker *w, const tile_place *t, const char *a, const char *b,
-                        char *c, const char *bias) {
+static void run_product(const matmul_job *j, mscrt_worker *w, const tile *t, const char *a, const char *b, char *c,
+                        const char *bias) {
   const mscrt_record *r = j->r;
   const mscrt_matmul *m = r->matmul;
   void *buffers[5] = {(void *)(uintptr_t)a, panels_of_tile(j, w, t, b), c, w->room, (void *)(uintptr_t)bias};
@@ -137,7 +137,7 @@ static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t colu
          (size_t)(batch * m->stride_b + column * (m->transpose_b ? m->k : 1)) * mscrt_dtype_bytes(m->dtype);
 }
 
-/* Panels that one unit packs for all workers: runs of memory long enough, units enough for the threads. */
+/* Panels that one unit packs for all workers: enough for long runs of memory, few enough for a unit per thread. */
 enum { PACKED_TOGETHER = 4 };
 
 /* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product.c), those
@@ -163,7 +163,7 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   mscrt_worker *w = &j->c->worker[worker];
   void *const *buffers = j->buffers;
   size_t bytes = mscrt_dtype_bytes(m->dtype), result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  tile_place t = tile_place_of(m, j->first_column / m->tile_n * m->tiles_m + unit);
+  tile t = tile_of_unit(m, j->first_column / m->tile_n * m->tiles_m + unit);
   const char *a =
       (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
   const char *b = columns_of_b(j, t.batch, t.column);
@@ -217,27 +217,26 @@ static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, co
 
 typedef struct {
   mscrt_context *c;
-  const mscrt_record *first; /* of the calls */
-  int64_t parts;             /* of the strips */
-  int64_t *ns;               /* when the thread of part 0 began each call, and ended; NULL: nobody asks */
+  const mscrt_record *first; /* the first call of the chain */
+  int64_t parts;             /* into so many parts the strips are divided, one for each thread */
+  int64_t *ns;               /* when the thread of part 0 began each call, and ended the last; NULL: not measured */
 } chain_job;
 
-/* Runs rows [from, to) of a product whose b lies, tile by tile. */
+/* Runs rows [from, to) of a product whose b is packed already (b_lies), tile by tile. */
 static void run_product_rows(mscrt_context *c, const mscrt_record *r, void *const *buffers, int64_t from, int64_t to,
                              int worker) {
   const mscrt_matmul *m = r->matmul;
   matmul_job job = {.c = c, .r = r, .buffers = buffers};
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
-    tile_place t = {
-        .row = from, .rows = to - from, .column = column, .columns = mscrt_smaller(m->n - column, m->tile_n)};
+    tile t = {.row = from, .rows = to - from, .column = column, .columns = mscrt_smaller(m->n - column, m->tile_n)};
     run_product(&job, &c->worker[worker], &t, (const char *)buffers[0] + (size_t)(from * m->k) * bytes,
                 columns_of_b(&job, 0, column), (char *)buffers[2] + (size_t)(from * m->n + column) * bytes,
                 m->bias ? (const char *)buffers[3] + (size_t)column * bytes : NULL);
   }
 }
 
-/* Runs strips [from, to) of one call, of so many. */
+/* Runs strips [from, to) of the `strips` strips of one call. */
 static void run_strips_of_call(mscrt_context *c, const mscrt_record *r, void *const *buffers, int64_t strips,
                                int64_t from, int64_t to, int worker) {
   if (r->matmul) run_product_rows(c, r, buffers, r->matmul->m / strips * from, r->matmul->m / strips * to, worker);
@@ -321,14 +320,14 @@ const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const 
   return part;
 }
 
-static mscrt_status *run_collective_on_cpu(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+static mscrt_status *run_collective_on_cpu(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                            mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
   return c->transport->run(c->comm, pool, r->num_parts, mscrt_parts_of(c, r, t->slots, pool != c->pool),
                            &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
 }
 
-static mscrt_status *run_call_on_cpu(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *run_call_on_cpu(mscrt_context *c, const mscrt_execution *t) {
   mscrt_ticket ticket;
   switch (t->record->kind) {
     case PLAN_CALL_KIND_KERNEL: return run_kernel_call(c, t->record, t->slots, t->step);
@@ -339,7 +338,7 @@ static mscrt_status *run_call_on_cpu(mscrt_context *c, const mscrt_turn *t) {
   }
 }
 
-static mscrt_status *run_message_on_cpu(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *run_message_on_cpu(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
   void *buffer = mscrt_buffer_in_slots(r, 0, t->slots);
@@ -361,8 +360,9 @@ const mscrt_device mscrt_device_cpu = {
     .collective = run_collective_on_cpu,
 };
 
-/* Waits for collectives, which is exposed communication: nothing else happens on this rank. */
-static mscrt_status *wait_before_call(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
+/* Waits for collectives before a call: until those up to w.run have run here, and all members have passed those up to
+ * w.release. The time counts as exposed communication: nothing else happens on this rank. */
+static mscrt_status *wait_before_call(mscrt_context *c, const mscrt_execution *t, msc_waits w) {
   if (c->device->orders_collectives) return c->device->wait(c, t, w.run);
   if (!(w.run && c->stream) && w.release <= c->released) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
@@ -374,7 +374,7 @@ static mscrt_status *wait_before_call(mscrt_context *c, const mscrt_turn *t, msc
 
 /* ---- sections ---- */
 
-static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *start_collective(mscrt_context *c, const mscrt_execution *t) {
   if (c->stream) {
     mscrt_stream_start(c->stream, t);
     return NULL;
@@ -386,7 +386,7 @@ static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
 }
 
 /* Waits for transfers, numbered up to `upto`. */
-static mscrt_status *wait_for_transfers(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
+static mscrt_status *wait_for_transfers(mscrt_context *c, const mscrt_execution *t, uint32_t upto) {
   if (upto && c->device->runs_transfers) return c->device->wait_for_transfers(c, upto);
   if (!upto || !c->mover) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
@@ -395,14 +395,14 @@ static mscrt_status *wait_for_transfers(mscrt_context *c, const mscrt_turn *t, u
   return NULL;
 }
 
-static mscrt_status *start_transfer(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *start_transfer(mscrt_context *c, const mscrt_execution *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   if (c->device->runs_transfers) return c->device->transfer(c, t);
   mscrt_stream_start(c->mover, t);
   return NULL;
 }
 
-static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_execution *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(c->device->compute(c, t));
@@ -410,12 +410,12 @@ static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-/* Runs a chain, whose first call is the turn's. */
-static mscrt_status *run_chained_calls(mscrt_context *c, mscrt_turn *t) {
+/* Runs the chain that begins with the call t->record. */
+static mscrt_status *run_chained_calls(mscrt_context *c, mscrt_execution *t) {
   const mscrt_record *first = t->record;
   for (uint32_t i = 0; i < first->chained; i++) {
     t->record = &first[i];
-    MSCRT_CHECK(wait_for_transfers(c, t, t->record->moved));
+    MSCRT_CHECK(wait_for_transfers(c, t, t->record->awaited_transfers));
     MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   }
   if (MSC_SANITIZED) MSCRT_CHECK(run_guarded_chain(c, first, c->timeline ? c->chain_ns : NULL, t->step));
@@ -428,7 +428,7 @@ static mscrt_status *run_chained_calls(mscrt_context *c, mscrt_turn *t) {
 }
 
 /* Sends or receives a message; waiting for it is exposed communication too. */
-static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *run_message_call(mscrt_context *c, const mscrt_execution *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   if (t->record->receives) c->received_bytes += t->record->channel.bytes;
@@ -439,8 +439,9 @@ static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-/* Sums over all workers as if each had what this one has: those that do not wait for one another know no more. */
-static void take_own_sum(const mscrt_context *c, const mscrt_record *r) {
+/* Computes a sum over all workers as if each had the values of this one: for workers that do not wait for one
+ * another, and so do not know the values of the others. */
+static void sum_own_values(const mscrt_context *c, const mscrt_record *r) {
   const void *term[MSCRT_MOST_WORKERS];
   for (uint32_t i = 0; i < r->num_parts; i++) {
     const mscrt_exchange *e = r->part[i].e;
@@ -451,7 +452,7 @@ static void take_own_sum(const mscrt_context *c, const mscrt_record *r) {
 
 static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const mscrt_slots *slots, int64_t step,
                                uint32_t micro) {
-  mscrt_turn t = {.section = s, .slots = slots, .step = step, .micro = micro};
+  mscrt_execution t = {.section = s, .slots = slots, .step = step, .micro = micro};
   uint32_t started = 0, moved = 0;
   c->released = 0;
   for (uint32_t i = 0; i < s->num_calls; i++) {
@@ -461,7 +462,7 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
       continue;
     }
     if (t.record->served == MSCRT_BY_EACH) {
-      take_own_sum(c, t.record);
+      sum_own_values(c, t.record);
       continue;
     }
     if (t.record->chained) {
@@ -470,8 +471,8 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
       continue;
     }
     if (c->device->issue) c->device->issue(c, &t);
-    MSCRT_CHECK(wait_for_transfers(c, &t, t.record->moved));
-    if (t.record->moves && (c->mover || c->device->runs_transfers)) {
+    MSCRT_CHECK(wait_for_transfers(c, &t, t.record->awaited_transfers));
+    if (t.record->is_transfer && (c->mover || c->device->runs_transfers)) {
       t.number = ++moved;
       MSCRT_CHECK(start_transfer(c, &t));
     } else if (t.record->beside) {
@@ -492,7 +493,8 @@ static mscrt_status *fail_as_cancelled(const mscrt_context *c) {
   return mscrt_fail(MSCRT_CANCELLED, "cancelled after %" PRId64 " steps of training", c->step);
 }
 
-/* After a failure within a step the ranks are out of step, so all give up. Returns s, or that the caller wanted it. */
+/* After a failure within a step, s, the ranks are out of step: tells all others to give up. Returns s, or a status that
+ * says that the caller cancelled the run. */
 static mscrt_status *give_up_on_failure(mscrt_context *c, mscrt_status *s) {
   if (!s) return NULL;
   if (c->o.ranks > 1 && atomic_load(&c->cancelled)) {
@@ -518,7 +520,7 @@ static void choose_slots(const mscrt_context *c, const plan_entry *e, int input_
 }
 
 static mscrt_status *write_micro_number(mscrt_context *c, uint32_t micro) {
-  uint64_t at = c->plan->stage[c->stage].micro + c->space_at[PLAN_SPACE_PERSISTENT];
+  uint64_t at = c->plan->stage[c->stage].micro + c->space_offset[PLAN_SPACE_PERSISTENT];
   int64_t number = micro;
   if (c->plan->stage[c->stage].micro == UINT64_MAX || !c->device->holds_values) return NULL;
   if (c->device->has_memory) return c->device->set_micro(c, at, micro);
@@ -526,26 +528,26 @@ static mscrt_status *write_micro_number(mscrt_context *c, uint32_t micro) {
   return NULL;
 }
 
-static mscrt_status *take_one_batch(mscrt_context *c, const mscrt_program *g, bool train, int64_t index,
-                                    int *out_slot) {
+/* Reads batch `index` into an input slot. */
+static mscrt_status *read_batch(mscrt_context *c, const mscrt_program *g, bool train, int64_t index, int *out_slot) {
   *out_slot = 0;
   if (!c->feed && g->micro == 1) return NULL;
   if (!c->feed) {
     *out_slot = (int)(index % (int64_t)c->input_slots);
-    mscrt_take_inputs(c, (uint32_t)(index % g->micro), *out_slot);
+    mscrt_copy_inputs(c, (uint32_t)(index % g->micro), *out_slot);
     return NULL;
   }
-  if (!c->device->runs_programs) return mscrt_feed_take(c->feed, train, index, out_slot);
+  if (!c->device->runs_programs) return mscrt_feed_get(c->feed, train, index, out_slot);
   *out_slot = (int)(index % (int64_t)c->input_slots);
   return NULL;
 }
 
-/* Takes neighbouring batches, which lie in consecutive slots; *out_slot is the first. */
-static mscrt_status *take_entry_batches(mscrt_context *c, const mscrt_program *g, bool train, int64_t first,
-                                        uint32_t num, int *out_slot) {
+/* Reads `num` batches from number `first` on into consecutive slots, of which *out_slot is the first. */
+static mscrt_status *read_batches(mscrt_context *c, const mscrt_program *g, bool train, int64_t first, uint32_t num,
+                                  int *out_slot) {
   int slot;
-  MSCRT_CHECK(take_one_batch(c, g, train, first, out_slot));
-  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(take_one_batch(c, g, train, first + i, &slot));
+  MSCRT_CHECK(read_batch(c, g, train, first, out_slot));
+  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(read_batch(c, g, train, first + i, &slot));
   return NULL;
 }
 
@@ -556,13 +558,13 @@ static mscrt_status *run_program_entry(mscrt_context *c, const mscrt_program *g,
   mscrt_slots slots;
   int input_slot = 0;
   int64_t first = step * (int64_t)g->micro + e->micro;
-  if (s->inputs) MSCRT_CHECK(take_entry_batches(c, g, train, first, s->copies, &input_slot));
+  if (s->inputs) MSCRT_CHECK(read_batches(c, g, train, first, s->copies, &input_slot));
   choose_slots(c, e, input_slot, &slots);
   MSCRT_CHECK(write_micro_number(c, e->micro));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(run_calls(c, s, &slots, step, e->micro));
-  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro},
-                     begin);
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION,
+                     &(mscrt_execution){.section = s, .step = step, .micro = e->micro}, begin);
   if (s->inputs) c->last_slot = input_slot;
   for (uint32_t k = 0; c->feed && !c->device->runs_programs && k < g->release[index]; k++) mscrt_feed_release(c->feed);
   return NULL;
@@ -595,6 +597,6 @@ double mscrt_loss_of(const mscrt_context *c, uint32_t program) {
   const mscrt_variable *v = c->program[program].loss;
   double loss = (double)NAN;
   if (v && c->device->holds_values)
-    mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_at(c, v->ref, 0), false, false, 1);
+    mscrt_convert(MSCRT_F64, &loss, 1, v->dtype, mscrt_address_of(c, v->ref, 0), false, false, 1);
   return loss;
 }

@@ -18,7 +18,7 @@ mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const c
 /* Adds a line to the trail; accepts NULL. */
 mscrt_status *mscrt_add_to_trail(mscrt_status *s, const char *file, int line);
 /* Puts "prefix: " in front of the text; accepts NULL. */
-mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) MSCRT_PRINTF(2, 3);
+mscrt_status *mscrt_add_prefix(mscrt_status *s, const char *fmt, ...) MSCRT_PRINTF(2, 3);
 /* Changes the code of a status; accepts NULL. */
 mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
 
@@ -37,25 +37,25 @@ mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
     }                                                                 \
   } while (0)
 
-/* Zeroed memory or a status. */
+/* Allocates `num` elements, zeroed, which the caller frees with free; num may be 0. */
 #define mscrt_new_array(out, num) mscrt_allocate((void **)(out), (size_t)(num), sizeof **(out))
 mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);
-/* Room for one item more behind `num` items of `bytes` bytes each in *array, a pointer from malloc or NULL; *room:
- * how many there is room for. What is new is not set. */
+/* Makes room for one item more behind the `num` items of `bytes` bytes each in *array, a pointer from malloc or NULL
+ * for none. *room: how many items there is room for. New items are not initialized. */
 mscrt_status *mscrt_grow(void *array, int64_t num, int64_t *room, size_t bytes);
-/* At least `need` bytes at *buffer, a pointer from malloc or NULL, which has *room; what it held stays. False: there is
- * no memory, and nothing changed. */
+/* Makes *buffer, a pointer from malloc or NULL, at least `need` bytes long; *room: its length. Its contents stay.
+ * False: there is no memory, and nothing changed. */
 bool mscrt_grow_bytes(uint8_t **buffer, size_t *room, size_t need);
 
 /* The smaller of two numbers. */
 static inline int64_t mscrt_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Makes text of unknown origin fit for one line: control characters become '?', long text ends in "...". */
-const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes);
+const char *mscrt_clean_text(const char *text, size_t bytes, char *buffer, size_t buffer_bytes);
 
 /* ---- dtype.c ---- */
 
-#define MSCRT_CONVERTED (-1)
+#define MSCRT_CONVERTED (-1) /* mscrt_convert: all values fit */
 
 const char *mscrt_dtype_name(mscrt_dtype d); /* the name in IR text: f32, ui8 */
 size_t mscrt_dtype_bytes(mscrt_dtype d);
@@ -70,8 +70,8 @@ bool mscrt_converts(mscrt_dtype from, mscrt_dtype to);
  * alignment is needed. Returns MSCRT_CONVERTED, or the first element whose value does not fit. */
 int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian,
                       bool scale, int64_t num);
-/* "[32,784]", in buffer. */
 #define MSCRT_SHAPE_TEXT 192
+/* Writes a shape as "[32,784]"; returns buffer. */
 const char *mscrt_shape_text(int rank, const int64_t *shape, char buffer[MSCRT_SHAPE_TEXT]);
 /* The product of the sizes times elem_bytes; false if a size is negative or the product does not fit 62 bits. */
 bool mscrt_shape_bytes(int rank, const int64_t *shape, size_t elem_bytes, uint64_t *out_bytes);
@@ -88,6 +88,6 @@ typedef struct {
   uint32_t key[8];
 } mscrt_order;
 mscrt_order mscrt_order_of(uint64_t seed, uint64_t epoch, uint64_t num);
-uint64_t mscrt_order_at(const mscrt_order *o, uint64_t i);
+uint64_t mscrt_order_at(const mscrt_order *o, uint64_t i); /* the number at place i of the permutation */
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory that a call uses as one: buffers that overlap are in one region. */
+/* A range of memory that a call uses, and its copy; buffers that overlap are in the same region. */
 typedef struct {
   char *begin, *end, *copy;
 } region;

@@ -10,7 +10,8 @@
 
 typedef struct mscrt_guard mscrt_guard;
 
-/* Copies the buffers of the record, and of its epilogue if it has one, at these addresses. */
+/* Copies the buffers of the record, which lie at `buffers`, and those of its epilogue, if it has one. The guard has the
+ * addresses of the copies; mscrt_guard_close frees it. */
 mscrt_status *mscrt_guard_open(const mscrt_record *r, void *const *buffers, void *const *epilogue,
                                mscrt_guard **out_guard);
 void *const *mscrt_guard_buffers(const mscrt_guard *g);

@@ -75,7 +75,7 @@ mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code) {
   return s;
 }
 
-mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) {
+mscrt_status *mscrt_add_prefix(mscrt_status *s, const char *fmt, ...) {
   if (!s || s == &no_memory) return s;
   char *prefix = NULL, *text = NULL;
   va_list ap;
@@ -113,7 +113,7 @@ bool mscrt_grow_bytes(uint8_t **buffer, size_t *room, size_t need) {
   return grown;
 }
 
-const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes) {
+const char *mscrt_clean_text(const char *text, size_t bytes, char *buffer, size_t buffer_bytes) {
   size_t n = 0;
   for (size_t i = 0; i < bytes && text[i] && n + 4 < buffer_bytes; i++)
     buffer[n++] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];

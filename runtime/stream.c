@@ -14,11 +14,11 @@ struct mscrt_stream {
   mscrt_pool *pool;              /* the thread of the stream is its first */
   pthread_t thread;
   bool running, spin;
-  mscrt_turn *turn;              /* by number - 1 of the collectives of the running section */
+  mscrt_execution *queue;        /* by number - 1 of the calls of the running section */
   uint32_t released;             /* the same as in mscrt_context, for this thread */
-  _Alignas(64) _Atomic uint32_t started; /* collectives started so far: the thread sleeps on it */
+  _Alignas(64) _Atomic uint32_t started; /* calls started so far: the thread sleeps on it */
   _Atomic uint32_t thread_sleeps;
-  _Alignas(64) _Atomic uint32_t ended;   /* collectives ended so far: the caller sleeps on it */
+  _Alignas(64) _Atomic uint32_t ended; /* calls ended so far: the caller sleeps on it */
   _Atomic uint32_t caller_sleeps;
   uint32_t before;               /* started before this section */
   mscrt_status *status;          /* status of the first failure */
@@ -47,7 +47,7 @@ static void add_and_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleeps) {
   if (atomic_load(sleeps)) mscrt_futex_wake(word, 1, false);
 }
 
-static void run_turn(mscrt_stream *s, const mscrt_turn *t) {
+static void run_execution(mscrt_stream *s, const mscrt_execution *t) {
   if (t->number == 1) s->released = 0;
   if (atomic_load(&s->failed)) return;
   mscrt_status *status = s->run(s->c, s->pool, t, &s->released);
@@ -62,14 +62,14 @@ static void *stream_main(void *arg) {
     while (atomic_load(&s->started) == ended && !atomic_load(&s->stop))
       sleep_on(s, &s->started, ended, &s->thread_sleeps);
     if (atomic_load(&s->stop)) return NULL;
-    run_turn(s, &s->turn[ended - s->before]);
+    run_execution(s, &s->queue[ended - s->before]);
     add_and_wake(&s->ended, &s->caller_sleeps);
   }
 }
 
-void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t) {
+void mscrt_stream_start(mscrt_stream *s, const mscrt_execution *t) {
   if (t->number == 1) s->before = atomic_load(&s->started); /* all have ended, so the thread does not read it */
-  s->turn[t->number - 1] = *t;
+  s->queue[t->number - 1] = *t;
   add_and_wake(&s->started, &s->thread_sleeps);
 }
 
@@ -96,7 +96,7 @@ mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int t
   *out_stream = NULL;
   if (posix_memalign((void **)&s, 64, sizeof *s)) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   *s = (mscrt_stream){.c = c, .spin = spin, .run = run};
-  status = mscrt_new_array(&s->turn, most + 1);
+  status = mscrt_new_array(&s->queue, most + 1);
   if (!status) status = mscrt_pool_new(threads, false, NULL, NULL, &s->pool);
   int error = status ? 0 : pthread_create(&s->thread, NULL, stream_main, s);
   if (error)
@@ -117,6 +117,6 @@ void mscrt_stream_free(mscrt_stream *s) {
   }
   mscrt_pool_free(s->pool);
   mscrt_status_free(s->status);
-  free(s->turn);
+  free(s->queue);
   free(s);
 }

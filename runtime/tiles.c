@@ -1,8 +1,9 @@
 /* tiles.c: the products of a plan for CPUs in; the tiles that were measured fastest on this machine out. The line of a
- * product has "CPU|threads|problem|" as its key, and a tile's rows and columns; a damaged one, or one whose tile does
- * not fit, is ignored. Sums have the same bits whatever the tiles, so ranks need not agree.
+ * product in the file of choices has the key "CPU|threads|problem|" and the rows and columns of a tile; a damaged line,
+ * or one whose tile does not fit, is ignored. Sums have the same bits whatever the tiles, so ranks need not agree.
  *
- * Measured is one thread with all tiles of a matrix; a tile that leaves threads idle counts as so much slower. */
+ * One thread computes a whole matrix to measure a size of tiles; if that size would leave threads idle, its time is
+ * multiplied accordingly. */
 #include <cpuid.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,19 +15,19 @@
 #include "runtime/wait.h"
 
 enum {
-  PASSES = 3,                    /* over all tiles; the fastest counts */
+  PASSES = 3,                     /* over all tiles; the fastest counts */
   MOST_BYTES = 256 * 1024 * 1024, /* of the operands of a product that is measured */
-  MOST_ROOM = 16 * 1024 * 1024,  /* of what a worker packs */
-  LEAST = 200000,                /* operations of a tile */
+  MOST_ROOM = 16 * 1024 * 1024,   /* of what a worker packs */
+  LEAST_OPERATIONS = 200000,      /* of a tile */
 };
-#define MEASURING_NS 10000000000 /* other ranks wait */
-#define CLEARLY 0.97             /* of the time with the plan's tiles, which are kept else */
+#define MEASURING_NS 10000000000 /* for all products: other ranks wait */
+#define CLEARLY      0.97        /* other tiles must take less than this part of the time with the plan's tiles */
 
 typedef struct {
   int64_t rows, columns;
 } tile_size;
 
-static int64_t at_least_one_part(int64_t n, int64_t part) { return (n + part - 1) / part; }
+static int64_t count_parts(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 static uint64_t packed_bytes(const mscrt_matmul *m, int64_t elems) {
   return (uint64_t)(elems * msc_product_bytes((int64_t)mscrt_dtype_bytes(m->dtype)) + 63) / 64 * 64;
@@ -38,13 +39,13 @@ static void set_tiles(mscrt_matmul *m, tile_size t) {
   bool filled = msc_product_is_filled(m->k, m->blocks, m->pairs);
   bool packs_rows = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(m->dtype), m->transpose_a, m->pairs, filled);
   m->tile_m = t.rows, m->tile_n = t.columns;
-  m->tiles_m = at_least_one_part(m->m, t.rows), m->tiles_n = at_least_one_part(m->n, t.columns);
+  m->tiles_m = count_parts(m->m, t.rows), m->tiles_n = count_parts(m->n, t.columns);
   m->tiles = m->batch * m->tiles_m * m->tiles_n;
   if (!m->shared_columns && !m->b_lies) m->panel_bytes = packed_bytes(m, mscrt_panel_elems(m, t.columns));
   m->room_bytes = packs_rows ? packed_bytes(m, msc_product_room_elems(t.rows, units)) : 0;
 }
 
-/* Can the product have such tiles? */
+/* True if the product can have tiles of this size. */
 static bool tile_fits(const mscrt_matmul *m, tile_size t) {
   if (t.rows < 1 || t.columns < 1 || t.rows > m->m || t.columns > m->n) return false;
   if (t.columns % m->width && t.columns != m->n) return false;
@@ -56,7 +57,7 @@ static bool tile_fits(const mscrt_matmul *m, tile_size t) {
          (with.room_bytes <= MOST_ROOM || with.room_bytes <= m->room_bytes);
 }
 
-/* Are its tiles chosen by speed alone? Those that an epilogue follows are of a size that it can take. */
+/* True if the tiles of a product may be chosen by speed alone; an epilogue limits their size. */
 static bool has_free_tiles(const mscrt_matmul *m) {
   return m->multiply != MSCRT_BY_LIBRARY && !m->tile_bytes && m->m && m->n && m->k && m->batch;
 }
@@ -95,12 +96,10 @@ typedef struct {
   char *a, *b, *c, *panels, *room;
 } trial;
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static void pack_columns_of(const trial *t, const mscrt_matmul *m, int64_t column, int64_t columns) {
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   char *b = t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes;
-  t->kernels->pack((void *[]){b, t->panels}, 0, at_least_one_part(columns, m->width),
+  t->kernels->pack((void *[]){b, t->panels}, 0, count_parts(columns, m->width),
                    (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n, m->blocks}, NULL);
 }
 
@@ -109,14 +108,14 @@ static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
   size_t bytes = mscrt_dtype_bytes(m->dtype), sum_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
-    int64_t columns = least_of(m->tile_n, m->n - column);
+    int64_t columns = mscrt_smaller(m->tile_n, m->n - column);
     char *b = m->b_lies ? t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes : t->panels;
     if (m->shared_columns) b += (size_t)(column * units) * sum_bytes;
     else if (!m->b_lies) pack_columns_of(t, m, column, columns);
     for (int64_t row = 0; row < m->m; row += m->tile_m) {
       char *a = t->a + (size_t)(row * (m->transpose_a ? 1 : m->k)) * bytes,
            *c = t->c + (size_t)(row * m->n + column) * sum_bytes;
-      t->kernels->multiply((void *[]){a, b, c, t->room, NULL}, 0, least_of(m->tile_m, m->m - row),
+      t->kernels->multiply((void *[]){a, b, c, t->room, NULL}, 0, mscrt_smaller(m->tile_m, m->m - row),
                            (int64_t[]){columns, m->k, m->transpose_a ? m->m : m->k, m->n, m->blocks, m->transpose_a,
                                        m->relu, 0, mscrt_step_of_lying_b(m), m->fast_stores},
                            NULL);
@@ -134,11 +133,11 @@ static int64_t thread_ns(void) {
 /* The cost of tiles: nanoseconds of one thread for a matrix, times a factor for threads that the tiles leave idle.
  * Tiles that take much longer than `least` are measured once only. */
 static double cost_of(const mscrt_context *c, const trial *t, const mscrt_matmul *m, double least) {
-  int64_t best = INT64_MAX, turns = at_least_one_part(m->tiles, c->threads);
+  int64_t best = INT64_MAX, turns = count_parts(m->tiles, c->threads);
   for (int i = 0; i < PASSES && (!i || (double)best < 1.25 * least); i++) {
     int64_t begin = thread_ns();
     run_all_tiles(t, m);
-    best = least_of(best, thread_ns() - begin);
+    best = mscrt_smaller(best, thread_ns() - begin);
   }
   return (double)best * (double)(turns * c->threads) / (double)m->tiles;
 }
@@ -146,13 +145,13 @@ static double cost_of(const mscrt_context *c, const trial *t, const mscrt_matmul
 static tile_size fastest_tile(const mscrt_context *c, const trial *t, const mscrt_matmul *m) {
   const int64_t rows[] = {m->m, m->tile_m, 24, 48, 96, 192}, columns[] = {m->n, m->tile_n, 64, 128, 256, 512};
   tile_size own = {m->tile_m, m->tile_n}, best = own;
-  run_all_tiles(t, m); /* finds cold caches */
+  run_all_tiles(t, m); /* fills the caches */
   double least = CLEARLY * cost_of(c, t, m, INFINITY);
   for (int i = 0; i < 6; i++)
     for (int j = 0; j < 6; j++) {
       tile_size size = {rows[i], columns[j]};
       mscrt_matmul with = *m;
-      if (!tile_fits(m, size) || 2 * size.rows * size.columns * m->k < LEAST) continue;
+      if (!tile_fits(m, size) || 2 * size.rows * size.columns * m->k < LEAST_OPERATIONS) continue;
       set_tiles(&with, size);
       double now = cost_of(c, t, &with, least);
       if (now < least) least = now, best = size;

@@ -1,4 +1,5 @@
-/* timeline.c: records when calls ran: the newest events, and sums over all. Nothing is allocated while a step runs. */
+/* timeline.c: begins and ends of calls in; the newest events, and sums over all events, out. Nothing is allocated while
+ * a step runs. */
 #include <stdlib.h>
 
 #include "runtime/context.h"
@@ -36,11 +37,11 @@ void mscrt_timeline_free(mscrt_timeline *t) {
 
 int64_t mscrt_timeline_now(const mscrt_timeline *t) { return t ? mscrt_now_ns() : 0; }
 
-void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns) {
+void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns) {
   if (t) mscrt_timeline_put_past(t, kind, turn, begin_ns, mscrt_now_ns());
 }
 
-void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns,
+void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns,
                              int64_t end_ns) {
   t->total_ns[kind] += end_ns - begin_ns;
   if (!t->room) return;

@@ -14,8 +14,8 @@
 
 static inline int64_t mscrt_now_ns(void) { return (int64_t)msc_clock_ns(); }
 
-/* Returns when the word is not `seen`, when woken, after ns (< 0: no limit), or for no reason. shared: the word is
- * shared by processes. */
+/* Sleeps while the word is `seen`, until a wake or for `ns` (< 0: no limit); may return earlier for no reason. shared:
+ * several processes share the word. */
 static inline void mscrt_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns, bool shared) {
   struct timespec t = {ns / 1000000000, ns % 1000000000};
   syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, ns < 0 ? NULL : &t, NULL, 0);
@@ -32,8 +32,8 @@ static inline void mscrt_pause(void) {
 #endif
 }
 
-/* Whether busy waiting pays: after several waits in a row that were longer, most of the next ones sleep at once. So it
- * is where the one waited for has no core of its own, whatever the number of cores promised. */
+/* Whether busy waiting pays: after several waits in a row in which it did not, most of the next waits sleep at once. It
+ * does not pay where the thread that is waited for has no core of its own, which the number of cores does not tell. */
 typedef struct {
   _Atomic uint32_t failures, skips;
 } mscrt_patience;

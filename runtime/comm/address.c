@@ -55,7 +55,7 @@ void mscrt_address_text(const mscrt_address *a, char out[MSCRT_ADDRESS_TEXT]) {
   }
 }
 
-/* Splits HOST:PORT and asks for its addresses: 0, or the number of getaddrinfo's failure. */
+/* Splits HOST:PORT and resolves it; returns 0, or the error of getaddrinfo. The caller frees *out with freeaddrinfo. */
 static int look_up(const char *text, struct addrinfo **out) {
   char host[256];
   const char *colon = strrchr(text, ':');
@@ -68,7 +68,7 @@ static int look_up(const char *text, struct addrinfo **out) {
   return getaddrinfo(host, colon + 1, &hints, out);
 }
 
-/* Sleeps; the next pause is longer. False if the deadline comes first. */
+/* Sleeps for *pause_ns, but not beyond the deadline, and makes *pause_ns longer. False if the deadline has passed. */
 static bool pause_before_retry(int64_t *pause_ns, int64_t deadline_ns) {
   int64_t left = deadline_ns - mscrt_now_ns(), ns = *pause_ns < left ? *pause_ns : left;
   if (left <= 0) return false;
@@ -139,7 +139,7 @@ static int connect_now(const struct sockaddr *at, socklen_t bytes) {
   return errno = error, -1;
 }
 
-static bool may_come_later(int error) {
+static bool may_succeed_later(int error) {
   return error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == EINTR || error == ETIMEDOUT ||
          error == EHOSTUNREACH || error == ENETUNREACH || error == ECONNRESET;
 }
@@ -154,6 +154,7 @@ static mscrt_status *try_to_dial(const char *text, int *out_fd, int *out_name_er
     *out_fd = connect_now((struct sockaddr *)&un.at, un.bytes);
     if (*out_fd < 0 || mscrt_is_own_user(*out_fd)) return NULL;
     close(*out_fd);
+    *out_fd = -1;
     return mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", text);
   }
   *out_name_error = look_up(text, &all);
@@ -171,7 +172,7 @@ mscrt_status *mscrt_dial(const char *text, int64_t deadline_ns, int *out_fd) {
     MSCRT_CHECK(try_to_dial(text, out_fd, &name_error));
     if (*out_fd >= 0) break;
     int error = errno;
-    if (!name_error && !may_come_later(error))
+    if (!name_error && !may_succeed_later(error))
       return mscrt_fail(MSCRT_ENVIRONMENT, "cannot connect to %s: %s", text, strerror(error));
     if (!pause_before_retry(&pause, deadline_ns))
       return name_error

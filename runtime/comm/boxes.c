@@ -10,11 +10,13 @@
 
 #include "runtime/comm/hosts.h"
 
-/* True if boxes of another member are taken from its arena. */
-static bool is_near(const mscrt_running *r, int rank) { return r->here.group.num > 1 && mscrt_is_here(r->c, rank); }
+/* True if boxes of another member are read in its arena. */
+static bool shares_memory(const mscrt_collective_run *r, int rank) {
+  return r->here.group.num > 1 && mscrt_is_here(r->c, rank);
+}
 
 /* True if cuts of a part come once to each host. All members find the same. */
-static bool comes_once(const mscrt_running *r, const mscrt_part *p) {
+static bool comes_once(const mscrt_collective_run *r, const mscrt_part *p) {
   const mscrt_tcp *c = r->c;
   const uint8_t *dst = p->dst;
   return r->shares && p->e->same && !p->e->asks && dst >= c->arena && dst < c->arena + c->o.arena_bytes &&
@@ -22,7 +24,7 @@ static bool comes_once(const mscrt_running *r, const mscrt_part *p) {
 }
 
 /* The member of this host that receives a cut of such a part from another host. */
-static int receiver_here(const mscrt_running *r, int64_t cut) {
+static int receiver_here(const mscrt_collective_run *r, int64_t cut) {
   return r->c->rank_at ? r->c->rank_at[r->here.group.member[cut % r->here.group.num]] : r->c->m.rank;
 }
 
@@ -31,7 +33,7 @@ typedef struct {
   int num, index;
 } neighbours;
 
-static neighbours find_neighbours(const mscrt_running *r, int rank) {
+static neighbours find_neighbours(const mscrt_collective_run *r, int rank) {
   const mscrt_members *g = &r->e->group;
   const mscrt_entry *entry = r->c->m.entry;
   neighbours n = {0};
@@ -78,11 +80,11 @@ static bool is_one_run(int rank, const msc_box *box, const msc_box *buffer, int6
   return k.runs == 1;
 }
 
-/* What the unpacking of one part needs. */
+/* The unpacking of one part. */
 typedef struct {
-  const mscrt_running *r;
+  const mscrt_collective_run *r;
   const mscrt_part *part;
-  const uint8_t **term; /* of each cut and term: the packed elements; NULL: they lie in an arena of this host */
+  const uint8_t **term; /* of each cut and term: the packed elements; NULL: they are read in an arena of this host */
   uint8_t *dst;
 } unpacking;
 
@@ -95,7 +97,7 @@ typedef struct {
 
 /* True if another member of this host receives the cut. */
 static bool comes_to_other(const unpacking *u, int64_t cut) {
-  const mscrt_running *r = u->r;
+  const mscrt_collective_run *r = u->r;
   return comes_once(r, u->part) && !u->term[cut] && !mscrt_is_here(r->c, (int)u->part->e->cut[cut].peer[0]) &&
          receiver_here(r, cut) != r->c->m.rank;
 }
@@ -148,8 +150,8 @@ static void copy_cut(void *arg, int64_t unit, int worker) {
   msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->box, copy_run, &k);
 }
 
-/* True unless the part's destination is its source, which holds the values already; others may still read it. */
-static bool takes_part(const mscrt_tcp *c, const mscrt_part *p) {
+/* False if the part's destination is its source, which holds the values already; others may still read it. */
+static bool receives_values(const mscrt_tcp *c, const mscrt_part *p) {
   return p->e->slices || p->dst != (void *)mscrt_source_in_arena(c, p);
 }
 
@@ -158,7 +160,8 @@ static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
 }
 
 /* Counts the spans and bytes that packing needs. */
-static void count_gives(const mscrt_running *r, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
+static void count_sends(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part, size_t *spans,
+                        size_t *bytes) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     bool once = comes_once(r, &part[i]);
@@ -175,12 +178,12 @@ static void count_gives(const mscrt_running *r, uint32_t num, const mscrt_part *
   }
 }
 
-static void count_takes(const mscrt_running *r, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
-                        size_t *terms) {
+static void count_receives(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part, size_t *spans,
+                           size_t *bytes, size_t *terms) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     bool once = comes_once(r, &part[i]);
-    for (int64_t k = 0; k < e->num_cuts && takes_part(r->c, &part[i]); k++) {
+    for (int64_t k = 0; k < e->num_cuts && receives_values(r->c, &part[i]); k++) {
       *terms += (size_t)e->num_terms;
       if (once && receiver_here(r, k) != r->c->m.rank) continue;
       *spans += (size_t)e->num_terms;
@@ -190,8 +193,8 @@ static void count_takes(const mscrt_running *r, uint32_t num, const mscrt_part *
 }
 
 /* Adds a box of a source, packed unless it is one run. */
-static void add_give(const mscrt_tcp *c, const mscrt_part *p, const msc_box *box, mscrt_duplex *duplex,
-                     uint8_t **room_at) {
+static void add_send(const mscrt_tcp *c, const mscrt_part *p, const msc_box *box, mscrt_duplex *duplex,
+                     uint8_t **free_room) {
   const mscrt_exchange *e = p->e;
   size_t elem = mscrt_dtype_bytes(e->dtype);
   uint64_t bytes = (uint64_t)msc_box_elems(e->rank, box) * elem;
@@ -201,62 +204,62 @@ static void add_give(const mscrt_tcp *c, const mscrt_part *p, const msc_box *box
     mscrt_add_out(duplex, mscrt_source_in_arena(c, p) + (size_t)at * elem, bytes);
     return;
   }
-  packing k = {*room_at, mscrt_source_in_arena(c, p), elem};
+  packing k = {*free_room, mscrt_source_in_arena(c, p), elem};
   msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &k);
-  mscrt_add_out(duplex, *room_at, bytes);
-  *room_at += bytes;
+  mscrt_add_out(duplex, *free_room, bytes);
+  *free_room += bytes;
 }
 
 /* Adds what is sent to a rank. */
-static void add_gives(const mscrt_running *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
-                      uint8_t **room_at) {
+static void add_sends(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
+                      uint8_t **free_room) {
   neighbours there = find_neighbours(r, duplex->rank);
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     bool once = comes_once(r, &part[i]);
     for (int64_t k = there.index; once && k < e->num_cuts; k += there.num)
-      if (e->cut[k].peer[0] == r->c->m.rank) add_give(r->c, &part[i], &e->cut[k].box, duplex, room_at);
+      if (e->cut[k].peer[0] == r->c->m.rank) add_send(r->c, &part[i], &e->cut[k].box, duplex, free_room);
     for (int64_t g = 0; !once && g < e->num_gives; g++)
-      if (e->give[g].to == duplex->rank) add_give(r->c, &part[i], &e->give[g].box, duplex, room_at);
+      if (e->give[g].to == duplex->rank) add_send(r->c, &part[i], &e->give[g].box, duplex, free_room);
   }
 }
 
 /* Adds what comes from a rank, in the order of cuts: received packed, or in place if it is one run that is not
  * reduced. */
-static void add_takes(const mscrt_running *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
-                      uint8_t **room_at, const uint8_t **term) {
+static void add_receives(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
+                         uint8_t **free_room, const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     size_t elem = mscrt_dtype_bytes(e->dtype);
     bool once = comes_once(r, &part[i]);
-    for (int64_t k = 0; k < e->num_cuts && takes_part(r->c, &part[i]); k++)
+    for (int64_t k = 0; k < e->num_cuts && receives_values(r->c, &part[i]); k++)
       for (int t = 0; t < e->num_terms; t++, term++) {
         uint64_t bytes = bytes_of_cut(e, &e->cut[k]);
         int64_t at;
         if (e->cut[k].peer[t] != duplex->rank || !bytes || (once && receiver_here(r, k) != r->c->m.rank)) continue;
-        uint8_t *to = *room_at;
+        uint8_t *to = *free_room;
         if (e->num_terms == 1 && is_one_run(e->rank, &e->cut[k].box, &e->to_box, &at))
           to = (uint8_t *)part[i].dst + (size_t)at * elem;
-        else *room_at += bytes;
+        else *free_room += bytes;
         *term = to;
         mscrt_add_in(duplex, to, bytes);
       }
   }
 }
 
-/* Exchanges with every member whether it takes its part. */
-static mscrt_status *ask_wishes(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
+/* Tells every member whether this rank wants its part, and sets c->wishes[rank] to whether that member does. */
+static mscrt_status *exchange_wishes(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part) {
   mscrt_tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
-  mscrt_running asking = *r;
+  mscrt_collective_run asking = *r;
   asking.kind = MSCRT_OF_WISHES;
   uint8_t *own = &c->wishes[c->m.rank];
   *own = 0;
   for (uint32_t i = 0; i < num; i++) *own |= part[i].e->num_cuts > 0;
   MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * (size_t)g->num * sizeof(mscrt_span)));
   for (int i = 0; i < g->num; i++) {
-    if (i == g->index || is_near(r, g->member[i])) continue;
+    if (i == g->index || shares_memory(r, g->member[i])) continue;
     mscrt_span *span = (mscrt_span *)c->spans.at + 2 * duplexes.num;
     mscrt_duplex *duplex = mscrt_add_duplex(&asking, &duplexes, g->member[i], span, span + 1);
     mscrt_add_out(duplex, own, 1);
@@ -267,18 +270,18 @@ static mscrt_status *ask_wishes(const mscrt_running *r, uint32_t num, const mscr
   return mscrt_move_duplexes(&asking, &duplexes);
 }
 
-static void fill_identities(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
+static void fill_identities(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part) {
   for (uint32_t i = 0; i < num; i++)
-    if (part[i].e->fill && takes_part(r->c, &part[i]))
+    if (part[i].e->fill && receives_values(r->c, &part[i]))
       mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
 }
 
 /* Runs `work` for all cuts. */
-static void unpack_all(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+static void unpack_all(const mscrt_collective_run *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                        const uint8_t **term, mscrt_work *work) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
-    if (!takes_part(r->c, &part[i])) continue;
+    if (!receives_values(r->c, &part[i])) continue;
     unpacking u = {r, &part[i], term, part[i].dst};
     mscrt_pool_run(pool, work, &u, e->num_cuts);
     term += e->num_cuts * e->num_terms;
@@ -286,15 +289,15 @@ static void unpack_all(const mscrt_running *r, mscrt_pool *pool, uint32_t num, c
 }
 
 /* True if members of this host receive what others of it take, too. */
-static bool others_receive(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
+static bool others_receive(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part) {
   bool once = false;
   for (uint32_t i = 0; i < num; i++) once = once || comes_once(r, &part[i]);
   return once && r->here.group.num > 1 && r->here.group.num < r->e->group.num;
 }
 
-mscrt_status *mscrt_run_alone(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+mscrt_status *mscrt_run_alone(const mscrt_collective_run *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   size_t spans = 0, bytes = 0, terms = 0;
-  count_takes(r, num, part, &spans, &bytes, &terms);
+  count_receives(r, num, part, &spans, &bytes, &terms);
   MSCRT_CHECK(mscrt_reserve(&r->c->own_places, (terms + 1) * sizeof(const uint8_t *)));
   const uint8_t **term = r->c->own_places.at;
   memset(term, 0, (terms + 1) * sizeof *term);
@@ -303,14 +306,14 @@ mscrt_status *mscrt_run_alone(const mscrt_running *r, mscrt_pool *pool, uint32_t
   return NULL;
 }
 
-mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+mscrt_status *mscrt_run_boxes(const mscrt_collective_run *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   mscrt_tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
-  if (r->e->asks) MSCRT_CHECK(ask_wishes(r, num, part));
-  count_gives(r, num, part, &out_spans, &out_bytes);
-  count_takes(r, num, part, &in_spans, &in_bytes, &terms);
+  if (r->e->asks) MSCRT_CHECK(exchange_wishes(r, num, part));
+  count_sends(r, num, part, &out_spans, &out_bytes);
+  count_receives(r, num, part, &in_spans, &in_bytes, &terms);
   MSCRT_CHECK(mscrt_reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
   MSCRT_CHECK(mscrt_reserve(&c->packed, out_bytes + in_bytes + 1));
   MSCRT_CHECK(mscrt_reserve(&c->places, (terms + 1) * sizeof(const uint8_t *)));
@@ -320,12 +323,12 @@ mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t
   memset(term, 0, (terms + 1) * sizeof *term);
   for (int i = 0; i < g->num; i++) {
     int rank = g->member[i];
-    if (i == g->index || is_near(r, rank)) continue;
+    if (i == g->index || shares_memory(r, rank)) continue;
     mscrt_duplex *duplex = mscrt_add_duplex(r, &duplexes, rank, span, NULL);
-    if (!r->e->asks || c->wishes[rank]) add_gives(r, num, part, duplex, &at);
+    if (!r->e->asks || c->wishes[rank]) add_sends(r, num, part, duplex, &at);
     span += duplex->num_out;
     duplex->in = span;
-    add_takes(r, num, part, duplex, &at, term);
+    add_receives(r, num, part, duplex, &at, term);
     span += duplex->num_in;
     duplex->ready = duplex->out_bytes;
     mscrt_set_head(r, duplex);
@@ -334,12 +337,12 @@ mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t
   }
   fill_identities(r, num, part); /* before anything comes: some of it comes where it belongs */
   if (c->o.shares) mscrt_send_heads(&duplexes);
-  MSCRT_CHECK(mscrt_meet_here(r)); /* what others of this host give is there */
+  MSCRT_CHECK(mscrt_meet_here(r)); /* the sources of the others of this host are complete */
   MSCRT_CHECK(mscrt_move_duplexes(r, &duplexes));
   unpack_all(r, pool, num, part, term, unpack_cut);
   if (others_receive(r, num, part)) {
     MSCRT_CHECK(mscrt_meet_here(r));
     unpack_all(r, pool, num, part, term, copy_cut);
   }
-  return mscrt_meet_here(r); /* all have taken what this rank gives */
+  return mscrt_meet_here(r); /* all have read this rank's source */
 }

@@ -1,7 +1,8 @@
 /* comm.h: collectives between ranks, and the table of functions of a transport.
  *
- * An exchange is the part of one rank in one collective, computed at load from layouts alone: which boxes it takes from
- * which ranks, and how their values are combined. Every verb has this form; a transport only moves and combines. */
+ * An exchange is the part of one rank in one collective, computed at load from layouts alone: which boxes the rank gets
+ * from which ranks, and how their values are combined. Every verb has this form; a transport only copies boxes and
+ * combines them. */
 #ifndef MSCRT_COMM_H
 #define MSCRT_COMM_H
 
@@ -52,7 +53,7 @@ typedef struct {
   const int64_t *peer;
 } mscrt_cut;
 
-/* A box of this rank's source that another rank takes. */
+/* A box of this rank's source that rank `to` gets. */
 typedef struct {
   int32_t to;
   msc_box box;
@@ -70,14 +71,14 @@ typedef struct {
   mscrt_cut *cut;
   int64_t *peers;
   bool fill;             /* the destination is filled with the identity of the reduction (pairs: zeros) first */
-  /* all members reduce the same elements: each may reduce a slice and take the other slices from the others */
+  /* all members reduce the same elements: each may reduce a slice and get the other slices from the other members */
   bool slices;
   bool same;             /* all members take the same boxes from the same ranks, and combine nothing */
   int64_t elems;         /* of to_box */
   uint64_t src_bytes, dst_bytes; /* bytes of the buffers, as large as the largest part needs */
   uint64_t received;     /* bytes received from other ranks, each time */
-  /* For transports that send: what others take from here, in the order in which their cuts come; the box of the source
-   * buffer; asks: not every member takes its part, so each says whether it does. */
+  /* For transports that send. give: the boxes that others get from this rank, in the order of their cuts; own_box: the
+   * box of the source buffer; asks: some members may not want their boxes, so each tells the others whether it does. */
   int64_t num_gives, room_gives;
   mscrt_give *give;
   msc_box own_box;
@@ -108,15 +109,16 @@ typedef struct {
 mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions);
 void mscrt_partitions_free(mscrt_partitions *p);
 
-/* The sizes of the largest destination of a collective. */
+/* Sets out_size[d] to the size, along dimension d, of the largest destination of a collective. */
 void mscrt_largest_destination(const mscrt_collective *c, int64_t *out_size);
-/* Makes the exchange of one rank. The collective was verified, so this fails only if memory runs out. p NULL: the
- * group is all ranks. gives: also what others take. */
+/* Makes the exchange of one rank, which the caller frees. The collective was verified, so this fails only if memory
+ * runs out. p: the partition of the collective is added to it; NULL: the group is all ranks. gives: also lists the
+ * boxes that other ranks get from this one. */
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p,
                                   bool gives, mscrt_exchange *out_exchange);
-/* Gives the exchanges of one bucket the group of all ranks that meet for any of them: a rank with an empty part of
- * one value still meets for the others. *out_ok: slices are still taken only from ranks that have their elements; if
- * false the plan must be refused. */
+/* Sets the group of the exchanges of one bucket to all ranks that meet for any of them: a rank with an empty part of
+ * one value still meets for the others. *out_ok false: a slice would be reduced from ranks that do not have all its
+ * elements, so the plan must be refused. */
 mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int rank, mscrt_partitions *p,
                                    mscrt_exchange *exchange, bool *out_ok);
 void mscrt_exchange_free(mscrt_exchange *e);
@@ -126,16 +128,17 @@ void mscrt_exchange_free(mscrt_exchange *e);
 /* Sets dst[i] = src[0][i] op src[1][i] op ... as a balanced tree of neighbours; f16 and bf16 are added in f32. dst
  * may be one of src. */
 void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *dst, int64_t elems);
-/* Sets the elements of num_dst destinations so; each may be one of src. past_caches: for results that are in no cache
- * when somebody reads them: stores that do not fetch the lines. */
+/* Does the same with num_dst destinations, each of which may be one of src. past_caches: stores do not fetch cache
+ * lines; for results that would have left all caches before they are read. */
 void mscrt_combine_for_all(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, int num_dst,
                            void *const *dst, int64_t elems, bool past_caches);
-/* Sets the elements of `out`, in the type in which they are added, which is f32 for f16 and bf16; and stores such
- * results, of elements rounded up to 16, as elements of `dtype`. */
+/* mscrt_combine_inside combines as mscrt_combine, but leaves the elements of `out` in the type in which they are added,
+ * f32 for f16 and bf16. mscrt_store_for_all stores such results as elements of `dtype`; it reads `inside` for a number
+ * of elements rounded up to 16. */
 void mscrt_combine_inside(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *out,
                           int64_t elems);
 void mscrt_store_for_all(mscrt_dtype dtype, const void *inside, int num_dst, void *const *dst, int64_t elems);
-/* memcpy with such stores. */
+/* memcpy with stores that do not fetch cache lines. */
 void mscrt_copy_past_caches(void *dst, const void *src, size_t bytes);
 void mscrt_fill_identity(mscrt_dtype dtype, msc_reduction red, void *dst, int64_t elems);
 
@@ -145,7 +148,7 @@ typedef struct mscrt_comm mscrt_comm;
 
 #define MSCRT_MAX_LOCAL 256 /* most ranks on one host */
 
-/* What messages of failures name: the op, its place in the model, and the step. */
+/* What texts of failures name: the op (NULL: it has no name), its place in the model (NULL: not known), the step. */
 typedef struct {
   const char *name, *loc;
   int64_t step;
@@ -162,8 +165,8 @@ typedef struct {
   bool sparse;               /* most of the arena is never touched: pages are made on first use */
   /* of transports between hosts */
   bool shares;               /* ranks of one host share memory */
-  uint64_t host_number;      /* ranks with the same one share memory; 0: that of the kernel and the network */
-  const struct mscrt_fabric_calls *over; /* the data of collectives go through it; NULL: connections of our own */
+  uint64_t host_number;      /* ranks with the same number share memory; 0: made from kernel and network name space */
+  const struct mscrt_fabric_calls *over; /* library for the data of collectives; NULL: connections of our own */
   bool has_mail;             /* the plan has messages between stages */
   bool led;                  /* the scheduler is a process of its own; else rank 0 leads */
   int meet_ms;               /* to wait for all ranks to join; 0: timeout_ms */
@@ -171,7 +174,7 @@ typedef struct {
   bool recovers;             /* ranks that are lost may be replaced: they come while the others are still here */
   const char *token;         /* that all ranks have; NULL: none */
   const char *host;          /* where others reach this rank; NULL: the address from which it reaches the scheduler */
-  void (*log)(void *user, const char *text); /* what is waited for; in the thread that opens. NULL: silent */
+  void (*log)(void *user, const char *text); /* gets lines about missing ranks, in the thread that opens; NULL: none */
   void *log_user;
 } mscrt_comm_options;
 
@@ -194,13 +197,13 @@ typedef struct {
 
 typedef struct {
   const char *name;
-  bool sends;                /* exchanges need their gives */
+  bool sends;                /* needs the list `give` of an exchange */
   bool across_hosts;         /* ranks may be on any hosts */
-  bool replaces;             /* others may take the places of ranks that are lost */
+  bool replaces;             /* new processes may take the places of lost ranks */
   /* Makes the arena of this rank and connects to the other ranks. */
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
-  uint64_t (*beside)(const mscrt_comm *c); /* bytes that this rank shares besides its arena */
+  uint64_t (*link_bytes)(const mscrt_comm *c); /* bytes that this rank shares besides its arena */
   /* Runs one collective of `num` values: ranks meet once for all of them. Peers may go on reading the buffer that
    * `lingers` names until `finish` returns. One thread at a time; another may run collectives of this rank alone. */
   mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site,
@@ -214,7 +217,8 @@ typedef struct {
   mscrt_status *(*receive)(mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site);
   /* Returns the largest value of all ranks; also a barrier. */
   mscrt_status *(*max)(mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site);
-  /* A status if a rank of the job failed or is gone; NULL if it ended its work. */
+  /* Returns a status, which begins with `waited_for`, if a rank of the job failed or is gone; NULL: none is, or those
+   * that are gone had ended their work. */
   mscrt_status *(*lost)(mscrt_comm *c, const char *waited_for);
   int (*culprit)(mscrt_comm *c); /* the rank whose loss ended the job for this one; -1: none */
   /* Tells the other ranks that this rank gives up, and why. Any thread. */
@@ -229,19 +233,21 @@ bool mscrt_is_network_address(const char *text);
 
 /* ---- transports.c ---- */
 
-/* NULL: there is none of this name. name NULL: the usual one; far: of ranks that meet at a network address. */
+/* Returns the transport of this name; NULL: there is none. name NULL: the usual one, for ranks of one host, or, with
+ * `far`, for ranks that meet at a network address. */
 const mscrt_transport *mscrt_find_transport(const char *name, bool far);
 
 /* ---- report_lost_rank.c ---- */
 
+/* Make the status of rank `rank` for a collective, or a message, that cannot end because of `why`. */
 mscrt_status *mscrt_lost_in_collective(int rank, const mscrt_exchange *e, const mscrt_site *site, const char *why);
 mscrt_status *mscrt_lost_in_message(int rank, int peer, bool sends, const mscrt_site *site, const char *why);
 
 /* ---- rendezvous_local.c ---- */
 
-/* Lets the ranks of a job find each other. Every rank gets two file descriptors of each other rank: its memory, and
- * one that becomes readable when it dies: out_fds[2 * r], [2 * r + 1]; the own ones are the caller's. The caller
- * closes them, also after a failure (-1: none). */
+/* Lets the ranks of a job find each other. Every rank gets two file descriptors of each other rank r: out_fds[2 * r] is
+ * its memory, out_fds[2 * r + 1] becomes readable when its process ends; -1: none. At the places of this rank are
+ * own_fds. The caller closes all of them, also after a failure. */
 mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2], int *out_fds);
 
 extern const mscrt_transport mscrt_comm_local; /* comm/shared_memory.c: ranks on one host */

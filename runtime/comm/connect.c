@@ -9,11 +9,12 @@
 #include "runtime/comm/tcp.h"
 
 #define SHAKING_NS ((int64_t)5000000000)
-#define STRANGERS  64 /* connections that have not said yet who they are, beside those of ranks */
+#define STRANGERS  64 /* accepted connections, more than ranks, whose other end has not said yet who it is */
 
+/* A connection whose handshake is under way. */
 typedef struct {
   bool used;
-  int rank; /* that was dialled; -1: accepted */
+  int rank; /* to which this rank connects; -1: the connection was accepted */
   mscrt_handshake h;
 } attempt;
 
@@ -25,11 +26,13 @@ typedef struct {
   int *data, *mail;
 } connecting;
 
-static int *place_of(const connecting *c, uint32_t purpose, int rank) {
+/* The place for the connection with a rank. */
+static int *connection_of(const connecting *c, uint32_t purpose, int rank) {
   return purpose == MSCRT_FOR_MAIL ? &c->mail[rank] : &c->data[rank];
 }
 
-static attempt *free_attempt(connecting *c) {
+/* Returns an attempt that is not used; if there is none, the oldest accepted one is dropped. */
+static attempt *find_free_attempt(connecting *c) {
   attempt *oldest = NULL;
   for (int i = 0; i < c->num; i++) {
     attempt *a = &c->attempt[i];
@@ -45,11 +48,11 @@ static mscrt_status *dial_ranks(connecting *c, int64_t deadline_ns) {
   for (int r = 0; r < m->rank; r++)
     for (int mail = !c->data; mail <= (int)m->o->has_mail; mail++) {
       int fd;
-      attempt *a = free_attempt(c);
+      attempt *a = find_free_attempt(c);
       mscrt_status *s = mscrt_dial_rank(&m->entry[r].address, &fd);
       if (s) {
         if (fd >= 0) close(fd);
-        return mscrt_within(s, "rank %d", r);
+        return mscrt_add_prefix(s, "rank %d", r);
       }
       a->used = true, a->rank = r;
       mscrt_handshake_begin(&a->h, &m->key, fd, false, mail ? MSCRT_FOR_MAIL : MSCRT_FOR_DATA, m->rank, m->job,
@@ -60,7 +63,7 @@ static mscrt_status *dial_ranks(connecting *c, int64_t deadline_ns) {
 
 static void accept_ranks(connecting *c) {
   for (int fd; (fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
-    attempt *a = free_attempt(c);
+    attempt *a = find_free_attempt(c);
     a->used = true, a->rank = -1;
     mscrt_set_socket(fd);
     mscrt_handshake_begin(&a->h, &c->m->key, fd, true, MSCRT_FOR_DATA, c->m->rank, c->m->job,
@@ -70,13 +73,13 @@ static void accept_ranks(connecting *c) {
 
 /* Keeps a connection whose other end has proved that it belongs to the job, if that rank's connection is still
  * missing. */
-static void keep_connection(connecting *c, attempt *a) {
+static void store_connection(connecting *c, attempt *a) {
   const mscrt_greeting *g = &a->h.hello;
   int rank = a->rank >= 0 ? a->rank : g->rank;
   bool purpose = (g->purpose == MSCRT_FOR_DATA && c->data) || (g->purpose == MSCRT_FOR_MAIL && c->m->o->has_mail);
   bool right = purpose && g->job == c->m->job && rank >= 0 && rank < c->m->ranks && rank != c->m->rank &&
                (a->rank >= 0 || rank > c->m->rank);
-  int *place = right ? place_of(c, g->purpose, rank) : NULL;
+  int *place = right ? connection_of(c, g->purpose, rank) : NULL;
   a->used = false;
   if (!place || *place >= 0) {
     close(a->h.fd);
@@ -86,13 +89,14 @@ static void keep_connection(connecting *c, attempt *a) {
   c->left--;
 }
 
-static mscrt_status *go_on(connecting *c) {
+/* Continues all handshakes as far as possible without waiting. */
+static mscrt_status *advance_attempts(connecting *c) {
   for (int i = 0; i < c->num; i++) {
     attempt *a = &c->attempt[i];
     char text[MSCRT_ADDRESS_TEXT];
     if (!a->used) continue;
     mscrt_shake state = mscrt_handshake_go(&a->h);
-    if (state == MSCRT_SHAKEN) keep_connection(c, a);
+    if (state == MSCRT_SHAKEN) store_connection(c, a);
     if (state != MSCRT_UNSHAKEN) continue;
     close(a->h.fd);
     a->used = false;
@@ -123,7 +127,7 @@ static mscrt_status *connect_all(connecting *c) {
     poll(c->polled, n, 200);
     if (c->polled[1].revents) return NULL; /* the caller reads why */
     if (c->polled[0].revents) accept_ranks(c);
-    MSCRT_CHECK(go_on(c));
+    MSCRT_CHECK(advance_attempts(c));
     if (c->left && mscrt_now_ns() > deadline) return missing_connection(c);
   }
   return NULL;

@@ -1,5 +1,6 @@
-/* duplex.c: moves the data of one collective over all its connections at once, in one thread, without blocking: sends
- * what is ready, receives what has arrived, and sleeps in poll while there is neither. */
+/* duplex.c: the duplexes of one collective in; all their bytes sent and received out, over all connections at once, in
+ * one thread, without blocking: it sends bytes that are ready, receives those that have arrived, and sleeps in poll
+ * while there are neither. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -19,8 +20,8 @@ bool mscrt_duplex_agrees(const mscrt_duplex *l) {
          a->kind == b->kind && a->number == b->number && a->bytes == b->back && a->back == b->bytes;
 }
 
-/* Fills in the next bytes of a list of spans, at most `most`; an incomplete head comes first. Returns how many pieces
- * there are. */
+/* Sets v to the next bytes of a list of spans, at most `most`, of whose first span `done` bytes are done; the rest of
+ * the head, of which head_done bytes are done, comes first. Returns the number of entries of v. */
 static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32_t num, uint64_t done, uint64_t most,
                         struct iovec *v) {
   int n = 0;
@@ -34,7 +35,7 @@ static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32
   return n;
 }
 
-/* Counts n bytes as moved, those of the head first. */
+/* Counts n more bytes as sent or received, those of the head first. */
 static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span *span, uint32_t num, uint32_t *at,
                     uint64_t *done) {
   uint64_t of_head = sizeof(mscrt_duplex_head) - *head;
@@ -45,7 +46,7 @@ static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span 
   *done += n;
 }
 
-/* Sends what it can: 1: some bytes were sent, 0: none, -1: the other end has closed. */
+/* Sends as much as goes without waiting. Returns 1: some bytes were sent, 0: none, -1: the other end has closed. */
 static int send_some(mscrt_duplex *l) {
   int moved = 0;
   while (can_send(l)) {
@@ -63,12 +64,13 @@ static int send_some(mscrt_duplex *l) {
   return moved;
 }
 
+/* Receives likewise; -2: the other end runs another collective. */
 static int receive_some(mscrt_duplex *l) {
   int moved = 0;
   while (!mscrt_duplex_has_come(l)) {
     struct iovec v[MOST_SPANS + 1];
     struct msghdr m = {.msg_iov = v};
-    bool head = l->head_got < sizeof l->theirs; /* what follows is taken only if the head is right */
+    bool head = l->head_got < sizeof l->theirs; /* data are received only after a head that agrees */
     m.msg_iovlen = (size_t)gather_spans(&l->theirs, l->head_got, l->in + l->in_at, l->num_in - l->in_at, l->in_done,
                                         head ? 0 : l->in_bytes - l->got, v);
     ssize_t n = recvmsg(l->fd, &m, MSG_DONTWAIT);
@@ -91,7 +93,8 @@ void mscrt_send_heads(mscrt_duplexes *l) {
   }
 }
 
-/* Orders duplexes by how far they are: below 1 while something is missing, 1 while only this rank's data is left. */
+/* Returns how far a duplex is: below 1 while bytes to receive are missing, 1 while only bytes to send are left, 2:
+ * done. */
 static double progress(const mscrt_duplex *l) {
   if (mscrt_duplex_has_come(l)) return mscrt_duplex_is_sent(l) ? 2 : 1;
   return l->in_bytes ? (double)l->got / (double)l->in_bytes : 0;
@@ -103,7 +106,6 @@ bool mscrt_one_is_late(const mscrt_duplexes *l) {
   return num_late == 1 || l->num == 1;
 }
 
-/* One that has not begun the collective, else the one that is least far. */
 uint32_t mscrt_late_duplex(const mscrt_duplexes *l) {
   uint32_t late = 0;
   for (uint32_t i = 1; i < l->num; i++)

@@ -1,5 +1,5 @@
-/* exchange.c: the part of one rank in a collective: which boxes it takes from which ranks, in which order, and which
- * ranks meet for it. */
+/* exchange.c: a collective of the plan and a rank in; the rank's exchange out: which boxes it gets from which ranks, in
+ * which order they are combined, and which ranks meet. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +16,17 @@ static mscrt_status *no_memory_for_lists(void) {
   return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for the lists of collectives");
 }
 
-/* ---- what a rank takes: for every verb a list of boxes with their peers ---- */
+/* ---- for every verb a list of boxes with the ranks that they come from ---- */
 
+/* The boxes that a rank gets, and the box of its destination. */
 typedef struct {
   msc_pull pull;
   msc_box to_box;
   bool by_layout;
-} taken;
+} rank_pull;
 
-/* The boxes that a rank takes in broadcast (the tensor of the root) and pairs (that of its source, or zeros). */
-static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+/* Finds the box that a rank gets in broadcast (the tensor of the root) and pairs (that of its source, or zeros). */
+static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, rank_pull *t) {
   int64_t index = msc_group_index(mesh, c->num_axes, c->axes, rank), source = -1;
   for (int d = 0; d < c->rank; d++) t->to_box.size[d] = c->shape[d];
   if (c->verb == MSC_BROADCAST) source = c->root;
@@ -44,8 +45,8 @@ static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const
   return NULL;
 }
 
-/* The boxes that a rank takes in a halo: its own part, and rows of the parts before and behind it. */
-static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+/* Finds the boxes that a rank gets in a halo: its own part, and rows of the parts before and behind it. */
+static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, rank_pull *t) {
   const msc_box_layout *l = c->from;
   int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
   const msc_digit *digit = l->digit + l->first[d];
@@ -75,7 +76,7 @@ static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
   return NULL;
 }
 
-static mscrt_status *find_pull_of_layouts(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+static mscrt_status *find_pull_of_layouts(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, rank_pull *t) {
   if (!t->by_layout) return pull_whole_tensor(mesh, rank, c, t);
   if (c->verb == MSC_HALO) return pull_halo(mesh, rank, c, t);
   msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
@@ -86,8 +87,8 @@ static mscrt_status *find_pull_of_layouts(const msc_box_mesh *mesh, int rank, co
   return NULL;
 }
 
-static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
-  *t = (taken){.by_layout = c->from != NULL};
+static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, rank_pull *t) {
+  *t = (rank_pull){.by_layout = c->from != NULL};
   MSCRT_CHECK(find_pull_of_layouts(mesh, rank, c, t));
   for (int64_t i = 0; c->num_holders && i < t->pull.num_pieces * t->pull.num_terms; i++)
     t->pull.peer[i] = c->first_holder + t->pull.peer[i] % c->num_holders;
@@ -108,7 +109,7 @@ static void join_groups(int32_t *group_of, int32_t a, int32_t b) {
   else group_of[a] = b;
 }
 
-/* Appends what rank `to` takes from `rank`. */
+/* Appends the boxes that rank `to` gets from `rank`. */
 static mscrt_status *append_gives(mscrt_exchange *e, int rank, int32_t to, const msc_pull *p) {
   for (int64_t i = 0; i < p->num_pieces; i++)
     for (int64_t k = 0; k < p->num_terms; k++) {
@@ -124,7 +125,7 @@ static bool are_equal(int rank, const msc_box *a, const msc_box *b) {
   return !memcmp(a->begin, b->begin, bytes) && !memcmp(a->size, b->size, bytes);
 }
 
-static bool take_the_same(int rank, const taken *a, const taken *b) {
+static bool take_the_same(int rank, const rank_pull *a, const rank_pull *b) {
   const msc_pull *p = &a->pull, *q = &b->pull;
   bool same = p->num_pieces && p->num_pieces == q->num_pieces && p->num_terms == 1 && q->num_terms == 1 &&
               !p->identity && !q->identity && are_equal(rank, &a->to_box, &b->to_box);
@@ -136,12 +137,12 @@ static bool take_the_same(int rank, const taken *a, const taken *b) {
 /* Computes what every rank takes. group_of, unless NULL: by rank, the smallest rank of its group; ranks that take from
  * each other, directly or through others, are in one group. same: by rank, whether it takes what `own` does. e, unless
  * NULL, gets what others take from `rank`. */
-static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, const taken *own,
+static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, const rank_pull *own,
                                   int32_t *group_of, bool *same, mscrt_exchange *e) {
   int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
   for (int32_t r = 0; group_of && r < ranks; r++) group_of[r] = r;
   for (int32_t r = 0; r < ranks; r++) {
-    taken t;
+    rank_pull t;
     mscrt_status *s = find_pull(mesh, r, c, &t);
     for (int64_t i = 0; !s && group_of && i < t.pull.num_pieces * t.pull.num_terms; i++)
       join_groups(group_of, r, (int32_t)t.pull.peer[i]);
@@ -189,7 +190,8 @@ static mscrt_status *set_group(mscrt_members *g, int rank, int ranks, const int3
 
 /* ---- cuts ---- */
 
-/* How many rows of the piece make a cut. A piece is cut along its outermost dimension with more than one element. */
+/* Returns how many rows of the piece make a cut. A piece is cut along *out_dim, its outermost dimension with more than
+ * one element. */
 static int64_t rows_per_cut(int rank, const msc_box *piece, size_t elem_bytes, int *out_dim) {
   int d = 0;
   while (d < rank && piece->size[d] == 1) d++;
@@ -222,7 +224,8 @@ static mscrt_cut *append_cuts(mscrt_cut *cut, int rank, const msc_box *piece, co
   return cut;
 }
 
-static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c, const taken *t) {
+static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c,
+                              const rank_pull *t) {
   const msc_pull *p = &t->pull;
   size_t elem_bytes = mscrt_dtype_bytes(c->dtype);
   e->num_terms = (int)p->num_terms;
@@ -256,7 +259,7 @@ static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l
 }
 
 /* True for a reduction in which every member needs all elements of every member. */
-static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const taken *t) {
+static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const rank_pull *t) {
   if (c->verb == MSC_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
   if (c->verb != MSC_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1)
     return false;
@@ -286,7 +289,7 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   int ranks = (int)msc_box_mesh_size(mesh);
   mscrt_exchange *e = out_exchange;
   *e = (mscrt_exchange){.verb = c->verb, .dtype = c->dtype, .reduction = c->reduction, .rank = c->rank};
-  taken t = {0};
+  rank_pull t = {0};
   MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
   MSCRT_GOTO(mscrt_new_array(&same, ranks));
   MSCRT_GOTO(find_pull(mesh, rank, c, &t));

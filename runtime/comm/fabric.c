@@ -1,11 +1,11 @@
-/* fabric.c: moves the data of one collective through a library that passes messages: duplexes in, the same spans filled
- * and sent.
+/* fabric.c: the duplexes of one collective in; all their bytes sent and received out, through a library that passes
+ * messages.
  *
  * A stream to another rank is a first message, a head with up to 8 KiB of data, and then pieces of at most 256 KiB, of
- * which a few are under way at a time. Both ends cut it at the same places: every 256 KiB, and where the data end that
- * the sender has at the beginning, since what follows may depend on what it receives. A piece in several spans is
- * copied. A rank that waits sleeps where the library has something to sleep on; else, as with MPI, it asks again and
- * again, and lets others have its core. */
+ * which a few are under way at a time. Both ends cut the stream at the same places: every 256 KiB, and behind the bytes
+ * that the sender has ready at the beginning, since later ones may depend on bytes that it receives. A piece in several
+ * spans is copied. A rank that waits sleeps if the library has a file descriptor to sleep on; else, as with MPI, it
+ * polls the library and yields its core between polls. */
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum { FIRST_BYTES = 8 << 10, PIECE_BYTES = 256 << 10, WINDOW = 4 };
 typedef struct {
   mscrt_duplex_head head;
   uint64_t bytes; /* of data behind it */
-  uint64_t cut;   /* where the data end that the sender had at the beginning */
+  uint64_t cut;   /* bytes of data that the sender had ready at the beginning */
 } first_head;
 
 /* A message under way. */
@@ -58,7 +58,8 @@ struct mscrt_fabric {
 
 /* ---- messages ---- */
 
-static bool note_failure(mscrt_fabric *f, int code) {
+/* True if `code` is an error of the library; then f->why says which. */
+static bool is_failure(mscrt_fabric *f, int code) {
   char text[1024] = "";
   if (!code) return false;
   f->calls->explain(f->link, code, text);
@@ -66,7 +67,7 @@ static bool note_failure(mscrt_fabric *f, int code) {
   return f->failed = true;
 }
 
-/* Copies `bytes` bytes between spans, from a place in them on, and a buffer; the place moves on. */
+/* Copies `bytes` bytes between a buffer and spans, from byte *inside of span *at on, and advances *at and *inside. */
 static void copy_spans(const mscrt_span *span, uint32_t *at, uint64_t *inside, uint8_t *buffer, uint64_t bytes,
                        bool into_spans) {
   while (bytes) {
@@ -83,7 +84,7 @@ static void skip_bytes(const mscrt_span *span, uint32_t *at, uint64_t *inside, u
   for (*inside += bytes; *inside && *inside >= span[*at].bytes;) *inside -= span[(*at)++].bytes;
 }
 
-static uint8_t *room_of(piece *p) {
+static uint8_t *copy_of_piece(piece *p) {
   if (!p->copy) p->copy = malloc(PIECE_BYTES);
   return p->copy;
 }
@@ -94,12 +95,13 @@ static uint32_t bytes_of_piece(const direction *d, uint64_t all) {
   return (uint32_t)(left < PIECE_BYTES ? left : PIECE_BYTES);
 }
 
-/* Sets where the next piece lies: in a span, or in a copy, which *out_is_copy says. NULL: no memory. */
-static uint8_t *place_piece(direction *d, const mscrt_span *span, uint32_t bytes, bool *out_is_copy) {
+/* Begins the next piece of a stream and returns the address of its bytes: in a span, or in a copy (*out_is_copy). NULL:
+ * no memory for the copy. */
+static uint8_t *begin_piece(direction *d, const mscrt_span *span, uint32_t bytes, bool *out_is_copy) {
   piece *p = &d->piece[d->num_begun % WINDOW];
   p->bytes = bytes, p->span = d->span, p->inside = d->inside;
   *out_is_copy = span[d->span].bytes - d->inside < bytes;
-  return *out_is_copy ? room_of(p) : (uint8_t *)span[d->span].at + d->inside;
+  return *out_is_copy ? copy_of_piece(p) : (uint8_t *)span[d->span].at + d->inside;
 }
 
 static bool is_in_copy(const piece *p, const mscrt_span *span) { return span[p->span].bytes - p->inside < p->bytes; }
@@ -111,20 +113,20 @@ static bool begin_first(mscrt_fabric *f, mscrt_duplex *l, direction *out, direct
   memcpy(out->first, &h, sizeof h);
   copy_spans(l->out, &out->span, &out->inside, out->first + sizeof h, h.bytes, false);
   out->at = h.bytes, out->cut = h.cut, out->begun = in->begun = true;
-  return !note_failure(f, f->calls->receive(f->link, in->first, sizeof h + FIRST_BYTES, l->rank, &in->request)) &&
-         !note_failure(f, f->calls->send(f->link, out->first, (int)(sizeof h + h.bytes), l->rank, &out->request));
+  return !is_failure(f, f->calls->receive(f->link, in->first, sizeof h + FIRST_BYTES, l->rank, &in->request)) &&
+         !is_failure(f, f->calls->send(f->link, out->first, (int)(sizeof h + h.bytes), l->rank, &out->request));
 }
 
-/* Returns 1: something moved, 0: nothing, -1: the library failed. */
+/* Sends as much as goes without waiting. Returns 1: some messages began or ended, 0: none, -1: the library failed. */
 static int send_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
   bool done = false, moved = false, is_copy;
   if (!d->moved) {
-    if (note_failure(f, f->calls->test(f->link, &d->request, &done))) return -1;
+    if (is_failure(f, f->calls->test(f->link, &d->request, &done))) return -1;
     if (done) d->moved = moved = true, l->head_sent = sizeof l->own, l->sent += ((first_head *)(void *)d->first)->bytes;
   }
   for (; d->num_done < d->num_begun; d->num_done++) {
     piece *p = &d->piece[d->num_done % WINDOW];
-    if (note_failure(f, f->calls->test(f->link, &p->request, &done))) return -1;
+    if (is_failure(f, f->calls->test(f->link, &p->request, &done))) return -1;
     if (!done) break;
     l->sent += p->bytes, moved = true;
   }
@@ -132,18 +134,18 @@ static int send_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
     piece *p = &d->piece[d->num_begun % WINDOW];
     uint32_t bytes = bytes_of_piece(d, l->out_bytes);
     if (d->at + bytes > l->ready) break;
-    uint8_t *at = place_piece(d, l->out, bytes, &is_copy);
+    uint8_t *at = begin_piece(d, l->out, bytes, &is_copy);
     if (!at) return snprintf(f->why, sizeof f->why, "out of memory"), -1;
     if (is_copy) copy_spans(l->out, &d->span, &d->inside, at, bytes, false);
     else skip_bytes(l->out, &d->span, &d->inside, bytes);
-    if (note_failure(f, f->calls->send(f->link, at, (int)bytes, l->rank, &p->request))) return -1;
+    if (is_failure(f, f->calls->send(f->link, at, (int)bytes, l->rank, &p->request))) return -1;
     d->at += bytes, d->num_begun++, moved = true;
   }
   return moved;
 }
 
-/* Takes the first message: true unless the other end runs another collective. */
-static bool take_first(mscrt_duplex *l, direction *d) {
+/* Reads the first message, which has arrived. False: the other end runs another collective. */
+static bool read_first(mscrt_duplex *l, direction *d) {
   first_head h;
   memcpy(&h, d->first, sizeof h);
   l->theirs = h.head, l->head_got = sizeof l->theirs;
@@ -153,18 +155,18 @@ static bool take_first(mscrt_duplex *l, direction *d) {
   return true;
 }
 
-/* Likewise, and -2: the other end runs another collective. */
+/* Receives likewise; -2: the other end runs another collective. */
 static int receive_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
   bool done = false, moved = false, is_copy;
   if (!d->moved) {
-    if (note_failure(f, f->calls->test(f->link, &d->request, &done))) return -1;
+    if (is_failure(f, f->calls->test(f->link, &d->request, &done))) return -1;
     if (!done) return 0;
-    if (!take_first(l, d)) return -2;
+    if (!read_first(l, d)) return -2;
     moved = true;
   }
   for (; d->num_done < d->num_begun; d->num_done++) {
     piece *p = &d->piece[d->num_done % WINDOW];
-    if (note_failure(f, f->calls->test(f->link, &p->request, &done))) return -1;
+    if (is_failure(f, f->calls->test(f->link, &p->request, &done))) return -1;
     if (!done) break;
     if (is_in_copy(p, l->in)) copy_spans(l->in, &p->span, &p->inside, p->copy, p->bytes, true);
     l->got += p->bytes, moved = true;
@@ -172,10 +174,10 @@ static int receive_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
   while (d->at < l->in_bytes && d->num_begun - d->num_done < WINDOW) {
     piece *p = &d->piece[d->num_begun % WINDOW];
     uint32_t bytes = bytes_of_piece(d, l->in_bytes);
-    uint8_t *at = place_piece(d, l->in, bytes, &is_copy);
+    uint8_t *at = begin_piece(d, l->in, bytes, &is_copy);
     if (!at) return snprintf(f->why, sizeof f->why, "out of memory"), -1;
     skip_bytes(l->in, &d->span, &d->inside, bytes);
-    if (note_failure(f, f->calls->receive(f->link, at, (int)bytes, l->rank, &p->request))) return -1;
+    if (is_failure(f, f->calls->receive(f->link, at, (int)bytes, l->rank, &p->request))) return -1;
     d->at += bytes, d->num_begun++;
   }
   return moved;
@@ -183,7 +185,7 @@ static int receive_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
 
 /* ---- all of them ---- */
 
-/* Forgets a collective that has ended; rooms stay. */
+/* Makes a direction ready for the next collective; its memory stays. */
 static void clear_direction(direction *d) {
   d->begun = d->moved = false;
   d->at = d->cut = d->inside = 0;
@@ -208,7 +210,8 @@ static mscrt_duplexes_end move_some(mscrt_fabric *f, mscrt_duplexes *l, uint32_t
   return over ? MSCRT_DUPLEXES_DONE : MSCRT_DUPLEXES_LATE;
 }
 
-/* Lets others run, or sleeps, until something may have moved. True: the members have news. */
+/* Yields the core, or sleeps, until a message may have moved. True: l->wake is readable, as the state of a rank has
+ * changed. */
 static bool wait_for_event(mscrt_fabric *f, mscrt_duplexes *l, int64_t waited) {
   bool sleeps = f->calls->event && waited > SPIN_NS && f->calls->arm(f->link);
   struct pollfd p[2] = {{.fd = l->wake, .events = POLLIN},
@@ -240,7 +243,7 @@ mscrt_duplexes_end mscrt_fabric_move(mscrt_fabric *f, mscrt_duplexes *l, uint32_
   }
 }
 
-/* ---- the life of one ---- */
+/* ---- opening and closing ---- */
 
 mscrt_status *mscrt_fabric_open(const mscrt_fabric_calls *calls, const mscrt_member *m, const int *fd,
                                 mscrt_fabric **out_fabric) {

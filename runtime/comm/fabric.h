@@ -1,11 +1,11 @@
-/* fabric.h: data between ranks through a library that passes messages, in place of connections of our own: duplexes in,
- * the same duplexes moved out. Who is lost the control connections say, since such libraries tell no survivor. */
+/* fabric.h: data between ranks through a library that passes messages, in place of connections of our own. Such
+ * libraries do not tell the other ranks who is lost; the control connections do. */
 #ifndef MSCRT_COMM_FABRIC_H
 #define MSCRT_COMM_FABRIC_H
 
 #include "runtime/comm/tcp.h"
 
-/* Room for what a library knows a message under way by. */
+/* The library's handle of a message under way. */
 typedef struct {
   _Alignas(void *) unsigned char bytes[sizeof(void *)];
 } mscrt_request;
@@ -14,16 +14,17 @@ typedef struct {
  * Functions return an error code of the library, 0 for none, unless it says otherwise. */
 typedef struct mscrt_fabric_calls {
   const char *name;
-  bool needs_connections; /* for a moment, when it is opened */
+  bool needs_connections; /* `open` needs connections with all ranks, which are closed then */
   mscrt_status *(*open)(const mscrt_member *m, const int *fd, void **out_link);
   int (*send)(void *link, const void *src, int bytes, int to, mscrt_request *out_request);
   int (*receive)(void *link, void *dst, int bytes, int from, mscrt_request *out_request);
   int (*test)(void *link, mscrt_request *request, bool *out_done);
   void (*explain)(void *link, int code, char out_text[1024]);
-  /* A file descriptor to sleep on, as long as `arm` says that nothing has happened meanwhile. NULL: there is none. */
+  /* event: a file descriptor that becomes readable when a message moves; before sleeping on it `arm` must return true:
+   * nothing has moved meanwhile. Both NULL: the library has none. */
   int (*event)(void *link);
   bool (*arm)(void *link);
-  /* Ends this rank's part. idle: no message is under way. False: memory that messages were given must stay. */
+  /* Ends this rank's part. idle: no message is under way. False: the memory of messages must stay valid. */
   bool (*close)(void *link, bool idle);
 } mscrt_fabric_calls;
 

@@ -1,5 +1,5 @@
-/* frames.c: frames on a control connection: type, length and number, the contents, and a MAC over all of it and the
- * direction. A frame that is too long, out of order or without the right MAC ends the connection. */
+/* frames.c: frames on a control connection: a head of type, length and number, which tells the direction too, the
+ * payload, and a MAC over both. A frame that is too long, out of order or without the right MAC ends the connection. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ typedef struct {
 } frame_head;
 
 #define FROM_SERVER ((uint64_t)1 << 63)
-#define MOST_QUEUED ((size_t)16 << 20) /* an end that does not read is given up */
+#define MOST_QUEUED ((size_t)16 << 20) /* with more bytes to send, the connection counts as broken */
 
 static bool has_macs(const mscrt_link *l) { return l->key && l->key->library; }
 
@@ -58,7 +58,7 @@ bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, 
   return mscrt_link_flush(l);
 }
 
-/* Is there a complete frame at the beginning of the buffer? The frame that was returned before is dropped. */
+/* Returns 1 if the buffer holds a complete frame, 0 if not yet, -1 if it is wrong. */
 static int check_frame(const mscrt_link *l, mscrt_frame *out_frame) {
   frame_head head;
   if (l->in_bytes < sizeof head) return 0;
@@ -73,32 +73,24 @@ static int check_frame(const mscrt_link *l, mscrt_frame *out_frame) {
   return 1;
 }
 
-/* Makes room for the frame that is being received, whose head may be there already. */
-static bool make_room_for_frame(mscrt_link *l) {
-  frame_head head;
-  size_t need = sizeof head;
-  if (l->in_bytes >= sizeof head) {
-    memcpy(&head, l->in, sizeof head);
-    need += head.bytes + MSCRT_MAC;
-  }
-  return mscrt_grow_bytes(&l->in, &l->in_room, need);
+/* The bytes of the frame that is being received; only those of its head until the head is there. */
+static size_t expected_bytes(const mscrt_link *l) {
+  frame_head head = {0};
+  if (l->in_bytes < sizeof head) return sizeof head;
+  memcpy(&head, l->in, sizeof head);
+  return sizeof head + head.bytes + MSCRT_MAC;
 }
 
 /* Receives one frame only: bytes of the next one stay in the socket. */
 int mscrt_link_read(mscrt_link *l, mscrt_frame *out_frame) {
-  frame_head head;
   for (;;) {
     int state = check_frame(l, out_frame);
     if (state) {
       if (state > 0) l->received++, l->in_bytes = 0;
       return state;
     }
-    if (!make_room_for_frame(l)) return -1;
-    size_t need = sizeof head;
-    if (l->in_bytes >= sizeof head) {
-      memcpy(&head, l->in, sizeof head);
-      need += head.bytes + MSCRT_MAC;
-    }
+    size_t need = expected_bytes(l);
+    if (!mscrt_grow_bytes(&l->in, &l->in_room, need)) return -1;
     ssize_t n = recv(l->fd, l->in + l->in_bytes, need - l->in_bytes, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return 0;

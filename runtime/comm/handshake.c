@@ -53,7 +53,7 @@ void mscrt_key_close(mscrt_key *k) {
   explicit_bzero(k, sizeof *k);
 }
 
-/* The input of a handshake's MACs; `proof` differs between them. */
+/* The input of the MACs of a handshake: `proof` is 'S', 'C' or 'K'. */
 typedef struct {
   char proof;
   mscrt_greeting hello, challenge;
@@ -125,7 +125,7 @@ static int move_message(mscrt_handshake *h) {
 }
 
 /* Checks the client's hello on the server's side, and answers. */
-static mscrt_shake judge_hello(mscrt_handshake *h) {
+static mscrt_shake check_hello(mscrt_handshake *h) {
   const mscrt_greeting *c = &h->hello;
   if (memcmp(c->magic, MAGIC, sizeof c->magic)) return fail_handshake(h, "what came is no greeting of a rank");
   if (c->version != MSCRT_PROTOCOL) {
@@ -143,7 +143,7 @@ static mscrt_shake judge_hello(mscrt_handshake *h) {
   return MSCRT_SHAKING;
 }
 
-static mscrt_shake judge_challenge(mscrt_handshake *h) {
+static mscrt_shake check_challenge(mscrt_handshake *h) {
   const mscrt_greeting *s = &h->challenge;
   if (memcmp(s->magic, MAGIC, sizeof s->magic)) return fail_handshake(h, "what answers there is not msc");
   if (s->version != MSCRT_PROTOCOL || s->verdict == OTHER_VERSION)
@@ -167,8 +167,8 @@ mscrt_shake mscrt_handshake_go(mscrt_handshake *h) {
     if (moved == 0)
       return mscrt_now_ns() < h->deadline_ns ? MSCRT_SHAKING : fail_handshake(h, "it did not say who it is in time");
     mscrt_shake s = MSCRT_SHAKING;
-    if (h->stage == HELLO && h->is_server) s = judge_hello(h);
-    if (h->stage == CHALLENGE && !h->is_server) s = judge_challenge(h);
+    if (h->stage == HELLO && h->is_server) s = check_hello(h);
+    if (h->stage == CHALLENGE && !h->is_server) s = check_challenge(h);
     if (h->stage == CHALLENGE && h->is_server && h->challenge.verdict) return MSCRT_UNSHAKEN;
     if (h->stage == PROOF && h->is_server && !is_mac(h, 'C', h->proof.mac))
       return fail_handshake(h, "its token is wrong");

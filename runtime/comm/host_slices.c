@@ -6,8 +6,8 @@
  *
  *   four ranks, two on each host: ((0+1)+(2+3)); of slice 0 rank 2 sends 2+3 to rank 0 and gets the sum
  *
- * What is added lies in order of pieces of MSCRT_REDUCE_ELEMS elements, the parts of a piece one behind the other. Half
- * floats are added in f32, so their parts are f32. */
+ * A slice is cut into pieces of MSCRT_REDUCE_ELEMS elements. In a message the pieces follow each other, and in each
+ * piece the parts, one for each node of the host. Half floats are added in f32, so their parts are f32. */
 #include <string.h>
 
 #include "runtime/comm/hosts.h"
@@ -15,28 +15,29 @@
 #define BLOCK 1024 /* elements of a block of a tree whose nodes are on several hosts */
 #define LEVELS 12
 
-/* A node of the tree that lies on one host, whose parent does not. */
+/* A node of the tree all of whose terms are on one host, while its parent has terms of several: terms [first, first +
+ * num). */
 typedef struct {
   int first, num, host;
   int index; /* among those of the host */
 } node;
 
 typedef struct {
-  const mscrt_running *r;
+  const mscrt_collective_run *r;
   mscrt_pool *pool;
   mscrt_slices s;
   mscrt_duplexes duplexes;
-  const mscrt_part *model; /* a part that is not empty: all have the order of its terms */
-  mscrt_dtype inside;
-  size_t bytes, inside_bytes; /* of an element, and of one that is added */
+  const mscrt_part *model;    /* a part that is not empty: the terms of all parts have its order */
+  mscrt_dtype inside;         /* the type in which elements are added */
+  size_t bytes, inside_bytes; /* of an element, and of an element of type `inside` */
   int *host, *place;          /* of each member: its host, and its number among the members there */
   int *members, *parts;       /* of each host: number of members, and of nodes */
   int num_nodes;
   node *node;
   int *node_at;               /* of each term: the node that begins there */
   int64_t begin, end, reduced; /* own slice; elements of it that are reduced */
-  /* by member: parts of its host for the own slice; parts of this host for its slice; its duplex; and how many elements
-   * of the sum of its slice are written to the others here */
+  /* by member. came: the parts that it sends for this rank's slice; goes: the parts of this host for its slice; NULL:
+   * none. duplex_of: its duplex. spread: how many elements of the sum of its slice are written to the others here */
   uint8_t **came, **goes;
   int *duplex_of;
   int64_t *spread;
@@ -56,7 +57,8 @@ static int host_of_term(const host_slicing *k, int term) {
   return k->host[low];
 }
 
-static int left_of(int num) {
+/* The number of terms of the left child of a node with `num` terms: the largest power of two below num. */
+static int terms_of_left_child(int num) {
   int left = 1;
   while (2 * left < num) left *= 2;
   return left;
@@ -70,8 +72,8 @@ static bool is_of_one_host(const host_slicing *k, int first, int num) {
 
 static void find_nodes(host_slicing *k, int first, int num) {
   if (!is_of_one_host(k, first, num)) {
-    find_nodes(k, first, left_of(num));
-    find_nodes(k, first + left_of(num), num - left_of(num));
+    find_nodes(k, first, terms_of_left_child(num));
+    find_nodes(k, first + terms_of_left_child(num), num - terms_of_left_child(num));
     return;
   }
   int host = host_of_term(k, first);
@@ -79,13 +81,13 @@ static void find_nodes(host_slicing *k, int first, int num) {
   k->node[k->num_nodes++] = (node){first, num, host, k->parts[host]++};
 }
 
-/* Sets the addresses of terms of a part, `at` bytes behind its begin; only those of this host are set. */
+/* Sets src to the addresses, `at` bytes behind the begin of a part, of terms that lie on this host. */
 static void find_sources(const host_slicing *k, const mscrt_part *p, int first, int num, size_t at, const void **src) {
   for (int t = 0; t < num; t++)
     src[t] = mscrt_arena_here(k->r->c, p->e->peers[first + t]) + p->src + at;
 }
 
-/* n elements of a part, from element `at` of it on; in the own slice they are at `from` behind its begin. */
+/* n elements of a part, from element `at` of the part on, which is element `from` of this rank's slice. */
 typedef struct {
   const host_slicing *k;
   const mscrt_part *p;
@@ -98,7 +100,7 @@ static uint64_t bytes_of_parts(const host_slicing *k, int owner, int host) {
   return (uint64_t)elems * (uint64_t)k->parts[host] * k->inside_bytes;
 }
 
-/* Where the parts of another host for a block of the own slice are. */
+/* The address of the part that another host has sent for a node and a block of this rank's slice. */
 static const uint8_t *arrived_part(const block *b, const node *n) {
   const host_slicing *k = b->k;
   int64_t piece = b->from / MSCRT_REDUCE_ELEMS * MSCRT_REDUCE_ELEMS, in_piece = k->end - k->begin - piece;
@@ -109,7 +111,8 @@ static const uint8_t *arrived_part(const block *b, const node *n) {
   return NULL;
 }
 
-/* Returns the sum of the terms of a node of the tree, in the type in which it is added: what has come, or in `room`. */
+/* Returns the sum of the terms of a node of the tree, in the type `inside`: a part that has arrived, or computed in
+ * `room`. */
 static const void *add_node(const block *b, int first, int num, char *room) {
   const host_slicing *k = b->k;
   int at = k->node_at[first];
@@ -120,22 +123,23 @@ static const void *add_node(const block *b, int first, int num, char *room) {
     mscrt_combine_inside(b->p->e->dtype, b->p->e->reduction, num, src, room, b->n);
     return room;
   }
-  const void *both[] = {add_node(b, first, left_of(num), room),
-                        add_node(b, first + left_of(num), num - left_of(num), room + BLOCK * 8)};
+  const void *both[] = {
+      add_node(b, first, terms_of_left_child(num), room),
+      add_node(b, first + terms_of_left_child(num), num - terms_of_left_child(num), room + BLOCK * 8)};
   mscrt_combine(k->inside, b->p->e->reduction, 2, both, room, b->n);
   return room;
 }
 
 /* ---- parts for others ---- */
 
-/* Adds up piece `unit` of the slice of a member elsewhere. */
+/* Adds up the parts of this host for the slice of a member on another host; a unit is a piece. */
 typedef struct {
   const host_slicing *k;
   int member;
-} giving;
+} parts_job;
 
 static void add_parts(void *arg, int64_t unit, int worker) {
-  const giving *g = arg;
+  const parts_job *g = arg;
   const host_slicing *k = g->k;
   int own = k->host[k->r->e->group.index];
   int64_t first = mscrt_slice_begin(&k->s, g->member), end = mscrt_slice_begin(&k->s, g->member + 1),
@@ -162,9 +166,10 @@ static void add_parts(void *arg, int64_t unit, int worker) {
   }
 }
 
-/* ---- the own slice ---- */
+/* ---- this rank's slice ---- */
 
-/* The addresses of elements of the destination in the arenas of this host: destinations lie alike. */
+/* Sets dst to the addresses of element `at` of a part's destination in the arenas of the ranks of this host (others:
+ * without this rank), in which destinations have the same offsets. Returns how many there are. */
 static int find_destinations(const host_slicing *k, const mscrt_part *p, int64_t at, bool others, void **dst) {
   const mscrt_tcp *c = k->r->c;
   size_t to = (size_t)((uint8_t *)p->dst - c->arena) + (size_t)at * k->bytes;
@@ -196,8 +201,8 @@ static void reduce_piece(void *arg, int64_t unit, int worker) {
   }
 }
 
-/* Reduces the pieces of the own slice whose parts have come from all hosts, so that they can be sent. */
-static void reduce_what_came(host_slicing *k) {
+/* Reduces the pieces of this rank's slice whose parts have arrived from all hosts, and makes them ready to be sent. */
+static void reduce_arrived(host_slicing *k) {
   const mscrt_members *g = &k->r->e->group;
   int64_t all = k->end - k->begin, come = all;
   for (int i = 0; i < g->num; i++) {
@@ -213,8 +218,8 @@ static void reduce_what_came(host_slicing *k) {
   k->reduced = come;
 }
 
-/* Writes what has come of the sum of a member's slice to the others of this host. */
-static void spread_what_came(host_slicing *k, int member) {
+/* Writes the elements that have arrived of the sum of a member's slice to the other ranks of this host. */
+static void spread_arrived(host_slicing *k, int member) {
   const mscrt_duplex *d = &k->duplexes.duplex[k->duplex_of[member]];
   uint64_t before = k->came[member] ? bytes_of_parts(k, k->r->e->group.index, k->host[member]) : 0;
   int64_t begin = mscrt_slice_begin(&k->s, member), at = begin + k->spread[member],
@@ -230,17 +235,18 @@ static void spread_what_came(host_slicing *k, int member) {
   k->spread[member] = at - begin;
 }
 
-static void process_what_came(void *user) {
+static void process_arrived(void *user) {
   host_slicing *k = user;
-  reduce_what_came(k);
+  reduce_arrived(k);
   for (int i = 0; i < k->r->e->group.num; i++)
-    if (k->goes[i]) spread_what_came(k, i);
+    if (k->goes[i]) spread_arrived(k, i);
 }
 
-/* ---- all ---- */
+/* ---- the collective ---- */
 
-/* Finds who is where; false: that is of no use, as no two members share memory, a host would send more than its ranks
- * do, or the order of the terms differs between the parts. */
+/* Finds the hosts of the members and the nodes of the tree. False: this form does not pay or cannot be used: no two
+ * members share memory, a host would send more bytes than its ranks would, or the terms of the parts have different
+ * orders. */
 static bool find_hosts(host_slicing *k, uint32_t num, const mscrt_part *part) {
   const mscrt_members *g = &k->r->e->group;
   const mscrt_entry *entry = k->r->c->m.entry;
@@ -267,7 +273,7 @@ static bool find_hosts(host_slicing *k, uint32_t num, const mscrt_part *part) {
   return true;
 }
 
-/* True if `member` is the one of its host that speaks with the owner of a slice, which is not empty. */
+/* True if `member` exchanges data with the owner of a slice, which is not empty, for all ranks of its host. */
 static bool is_partner(const host_slicing *k, int owner, int member) {
   bool is_empty = mscrt_slice_begin(&k->s, owner) == mscrt_slice_begin(&k->s, owner + 1);
   return !is_empty && k->host[owner] != k->host[member] &&
@@ -285,7 +291,8 @@ static void add_sum(const host_slicing *k, mscrt_duplex *d, int member,
   }
 }
 
-/* Makes a duplex to each member elsewhere that has something to do with a slice of this one, or the other way. */
+/* Makes a duplex to each member on another host that is the partner for this rank's slice, or for whose slice this rank
+ * is the partner. */
 static mscrt_status *add_duplexes(host_slicing *k) {
   mscrt_tcp *c = k->r->c;
   const mscrt_members *g = &k->r->e->group;
@@ -321,8 +328,8 @@ static mscrt_status *add_duplexes(host_slicing *k) {
   return NULL;
 }
 
-/* Takes the arrays of a host_slicing from the room for cursors. */
-static mscrt_status *take_arrays(host_slicing *k) {
+/* Sets the arrays of a host_slicing to memory of c->cursors. */
+static mscrt_status *reserve_arrays(host_slicing *k) {
   mscrt_tcp *c = k->r->c;
   size_t num = (size_t)k->r->e->group.num;
   size_t bytes = 2 * sizeof *k->came + sizeof *k->spread + sizeof *k->node + 6 * sizeof(int);
@@ -335,14 +342,14 @@ static mscrt_status *take_arrays(host_slicing *k) {
   return NULL;
 }
 
-mscrt_status *mscrt_run_host_slices(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
-                                    bool *out_ran) {
+mscrt_status *mscrt_run_host_slices(const mscrt_collective_run *r, mscrt_pool *pool, uint32_t num,
+                                    const mscrt_part *part, bool *out_ran) {
   mscrt_dtype dtype = r->e->dtype, inside = dtype == MSCRT_F16 || dtype == MSCRT_BF16 ? MSCRT_F32 : dtype;
   host_slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .inside = inside};
   k.bytes = mscrt_dtype_bytes(dtype), k.inside_bytes = mscrt_dtype_bytes(inside);
-  k.duplexes = (mscrt_duplexes){.duplex = r->c->duplex, .work = process_what_came, .user = &k};
+  k.duplexes = (mscrt_duplexes){.duplex = r->c->duplex, .work = process_arrived, .user = &k};
   k.begin = mscrt_slice_begin(&k.s, r->e->group.index), k.end = mscrt_slice_begin(&k.s, r->e->group.index + 1);
-  MSCRT_CHECK(take_arrays(&k));
+  MSCRT_CHECK(reserve_arrays(&k));
   *out_ran = find_hosts(&k, num, part);
   if (!*out_ran) return NULL;
   MSCRT_CHECK(add_duplexes(&k));
@@ -351,9 +358,9 @@ mscrt_status *mscrt_run_host_slices(const mscrt_running *r, mscrt_pool *pool, ui
   for (int i = 0; i < r->e->group.num; i++) {
     int64_t elems = mscrt_slice_begin(&k.s, i + 1) - mscrt_slice_begin(&k.s, i);
     if (k.goes[i])
-      mscrt_pool_run(pool, add_parts, &(giving){&k, i}, (elems + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
+      mscrt_pool_run(pool, add_parts, &(parts_job){&k, i}, (elems + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
   }
-  process_what_came(&k); /* all of the own slice, if no other host has members */
+  process_arrived(&k); /* reduces all of this rank's slice if no other host has members */
   if (k.duplexes.num) MSCRT_CHECK(mscrt_move_duplexes(r, &k.duplexes));
   return mscrt_meet_here(r);
 }

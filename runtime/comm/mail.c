@@ -1,7 +1,7 @@
-/* mail.c: messages between pipeline stages on different hosts. They lie in the mailboxes of mailbox.c, in the memory of
- * the receiver; a thread of the receiver puts them there as they come, so that sending never waits for a receiver that
- * does something else. The receiver tells the sender how many it has taken. A rank that has several stages puts
- * messages between them into its own mailboxes. */
+/* mail.c: messages between pipeline stages on different hosts, through the same mailboxes as in mailbox.c, in the
+ * memory of the receiver. A thread of the receiver writes messages there as they arrive, so that a sender never waits
+ * while the receiver computes. The receiver tells the sender how many messages it has read. A rank that has several
+ * stages writes messages between them to its own mailboxes. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -22,13 +22,8 @@ typedef enum { LETTER, TAKEN } kind_of_mail;
 typedef struct {
   uint32_t magic, kind;
   uint64_t mailbox, bytes;
-  uint32_t depth, number; /* of the message, counted from 0; of the last that was taken, from 1 */
+  uint32_t depth, number; /* number: of the message in its mailbox, from 0 */
 } envelope;
-
-typedef struct {
-  _Alignas(MSC_MAILBOX_LINE) mscrt_counter sent;
-  _Alignas(MSC_MAILBOX_LINE) mscrt_counter taken;
-} mailbox;
 
 /* The messages that this rank sends to one other rank. */
 typedef struct outbox {
@@ -61,23 +56,23 @@ struct mscrt_mail {
 
 /* ---- the thread ---- */
 
-static mailbox *mailbox_at(const mscrt_mail *mail, uint64_t offset) {
-  return (mailbox *)(void *)(mail->arena + offset);
+static mscrt_mailbox *mailbox_at(const mscrt_mail *mail, uint64_t offset) {
+  return (mscrt_mailbox *)(void *)(mail->arena + offset);
 }
 
 static uint8_t *slot_of_envelope(const mscrt_mail *mail, const envelope *e) {
-  return (uint8_t *)(mailbox_at(mail, e->mailbox) + 1) + e->number % e->depth * msc_mailbox_slot_bytes(e->bytes);
+  return mscrt_mailbox_slot(mailbox_at(mail, e->mailbox), e->number, e->depth, e->bytes);
 }
 
-/* Is a letter the next one in order, and does it lie inside the arena? */
-static bool is_right(const mscrt_mail *mail, const envelope *e) {
+/* True if an envelope is well formed, and a letter is the next one in order and its mailbox inside the arena. */
+static bool is_valid(const mscrt_mail *mail, const envelope *e) {
   uint64_t arena = mail->m->o->arena_bytes;
   if (e->magic != MAGIC || e->kind > TAKEN) return false;
   if (e->kind == TAKEN) return true;
   if (e->depth == 0 || e->bytes > arena || e->mailbox > arena || e->depth > arena || e->mailbox % MSC_MAILBOX_LINE ||
       msc_mailbox_bytes(e->bytes, e->depth) > arena - e->mailbox || e->bytes * e->depth > arena)
     return false;
-  mailbox *b = mailbox_at(mail, e->mailbox);
+  mscrt_mailbox *b = mailbox_at(mail, e->mailbox);
   return e->number == atomic_load(&b->sent.count) && e->number - atomic_load(&b->taken.count) < e->depth;
 }
 
@@ -111,7 +106,7 @@ static bool read_mail(mscrt_mail *mail, int peer) {
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) return false;
     in->got += (uint64_t)n;
-    if (in->got == sizeof in->head && !is_right(mail, &in->head)) return false;
+    if (in->got == sizeof in->head && !is_valid(mail, &in->head)) return false;
     whole = in->got < sizeof in->head ? UINT64_MAX : sizeof in->head + (in->head.kind == TAKEN ? 0 : in->head.bytes);
     if (in->got < whole) continue;
     deliver(mail, peer, &in->head);
@@ -119,7 +114,7 @@ static bool read_mail(mscrt_mail *mail, int peer) {
   }
 }
 
-static void *take_mail(void *arg) {
+static void *receive_mail(void *arg) {
   mscrt_mail *mail = arg;
   int ranks = mail->m->ranks;
   for (;;) {
@@ -144,8 +139,8 @@ typedef struct {
   int64_t deadline_ns, closed_ns; /* closed: when the connection was found to have ended; 0: it has not */
 } passing;
 
-/* Returns why the other rank will not answer; NULL: it still may. */
-static mscrt_status *look_for_mail(mscrt_mail *mail, passing *p) {
+/* Returns a status if the other rank will not answer any more; NULL: it may. */
+static mscrt_status *check_for_loss(mscrt_mail *mail, passing *p) {
   char why[320];
   int culprit, peer = p->channel->peer;
   int64_t now = mscrt_now_ns();
@@ -168,13 +163,13 @@ static mscrt_status *wait_for_count(mscrt_mail *mail, mscrt_counter *k, uint32_t
     uint32_t seen = atomic_load(&k->count);
     if ((int32_t)(seen - least) >= 0) break;
     mscrt_futex_wait(&k->count, seen, LOOK_AROUND_NS, true);
-    if ((int32_t)(atomic_load(&k->count) - least) < 0) s = look_for_mail(mail, p);
+    if ((int32_t)(atomic_load(&k->count) - least) < 0) s = check_for_loss(mail, p);
   }
   atomic_fetch_sub(&k->sleepers, 1);
   return s;
 }
 
-static mscrt_status *post(mscrt_mail *mail, const envelope *e, const void *src, passing *p) {
+static mscrt_status *send_envelope(mscrt_mail *mail, const envelope *e, const void *src, passing *p) {
   uint64_t done = 0, whole = sizeof *e + (e->kind == LETTER ? e->bytes : 0);
   int fd = mail->in[p->channel->peer].fd;
   while (done < whole) {
@@ -190,7 +185,7 @@ static mscrt_status *post(mscrt_mail *mail, const envelope *e, const void *src, 
     if (n < 0 && errno != EINTR && errno != EAGAIN && !p->closed_ns) p->closed_ns = mscrt_now_ns();
     if (n >= 0 || errno == EINTR) continue;
     if (errno != EAGAIN && e->kind == TAKEN) return NULL; /* a sender that has ended does not need to know */
-    MSCRT_CHECK(look_for_mail(mail, p));
+    MSCRT_CHECK(check_for_loss(mail, p));
     poll(&(struct pollfd){.fd = p->closed_ns ? -1 : fd, .events = POLLOUT}, 1, 100);
   }
   return NULL;
@@ -201,9 +196,9 @@ static passing passing_of(mscrt_mail *mail, const mscrt_channel *m, bool sends, 
   return (passing){m, site, sends, mscrt_now_ns() + (int64_t)mail->m->o->timeout_ms * 1000000, 0};
 }
 
-/* Puts a message from one of this rank's stages to another into the mailbox. */
-static mscrt_status *put_own(mscrt_mail *mail, const mscrt_channel *m, const void *src, passing *p) {
-  mailbox *b = mailbox_at(mail, m->mailbox);
+/* Writes a message from one of this rank's stages to another into the mailbox. */
+static mscrt_status *send_to_self(mscrt_mail *mail, const mscrt_channel *m, const void *src, passing *p) {
+  mscrt_mailbox *b = mailbox_at(mail, m->mailbox);
   envelope e = {MAGIC, LETTER, m->mailbox, m->bytes, m->depth, atomic_load(&b->sent.count)};
   MSCRT_CHECK(wait_for_count(mail, &b->taken, e.number + 1 - m->depth, p));
   memcpy(slot_of_envelope(mail, &e), src, (size_t)m->bytes);
@@ -213,7 +208,7 @@ static mscrt_status *put_own(mscrt_mail *mail, const mscrt_channel *m, const voi
 
 mscrt_status *mscrt_mail_send(mscrt_mail *mail, const mscrt_channel *m, const void *src, const mscrt_site *site) {
   passing p = passing_of(mail, m, true, site);
-  if (m->peer == mail->m->rank) return put_own(mail, m, src, &p);
+  if (m->peer == mail->m->rank) return send_to_self(mail, m, src, &p);
   outbox *o = find_outbox(mail, m->peer, m->mailbox);
   if (!o) { /* once for each channel */
     MSCRT_CHECK(mscrt_new_array(&o, 1));
@@ -224,21 +219,21 @@ mscrt_status *mscrt_mail_send(mscrt_mail *mail, const mscrt_channel *m, const vo
   }
   MSCRT_CHECK(wait_for_count(mail, &o->taken, o->sent + 1 - m->depth, &p));
   envelope e = {MAGIC, LETTER, m->mailbox, m->bytes, m->depth, o->sent++};
-  return post(mail, &e, src, &p);
+  return send_envelope(mail, &e, src, &p);
 }
 
 mscrt_status *mscrt_mail_receive(mscrt_mail *mail, const mscrt_channel *m, void *dst, const mscrt_site *site) {
   passing p = passing_of(mail, m, false, site);
-  mailbox *b = mailbox_at(mail, m->mailbox);
+  mscrt_mailbox *b = mailbox_at(mail, m->mailbox);
   uint32_t number = atomic_load(&b->taken.count);
   envelope e = {MAGIC, TAKEN, m->mailbox, m->bytes, m->depth, number};
   MSCRT_CHECK(wait_for_count(mail, &b->sent, number + 1, &p));
   memcpy(dst, slot_of_envelope(mail, &e), (size_t)m->bytes);
   mscrt_local_count(&b->taken);
-  return m->peer == mail->m->rank ? NULL : post(mail, &e, NULL, &p);
+  return m->peer == mail->m->rank ? NULL : send_envelope(mail, &e, NULL, &p);
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 mscrt_status *mscrt_mail_open(mscrt_member *m, int *fds, uint8_t *arena, mscrt_mail **out_mail) {
   mscrt_mail *mail = NULL;
@@ -251,7 +246,7 @@ mscrt_status *mscrt_mail_open(mscrt_member *m, int *fds, uint8_t *arena, mscrt_m
   for (int r = 0; r < m->ranks; r++) mail->in[r].fd = fds[r], fds[r] = -1;
   MSCRT_GOTO(mscrt_new_array(&mail->polled, m->ranks + 1));
   mail->stop = eventfd(0, EFD_CLOEXEC);
-  if (mail->stop < 0 || pthread_create(&mail->thread, NULL, take_mail, mail) != 0) {
+  if (mail->stop < 0 || pthread_create(&mail->thread, NULL, receive_mail, mail) != 0) {
     s = mscrt_fail(MSCRT_ENVIRONMENT, "no thread for messages between stages");
     goto fail;
   }

@@ -9,19 +9,8 @@
 
 #include "runtime/comm/shared_memory.h"
 
-typedef struct {
-  _Alignas(MSC_MAILBOX_LINE) mscrt_counter sent;
-  _Alignas(MSC_MAILBOX_LINE) mscrt_counter taken;
-} mailbox;
-
-_Static_assert(sizeof(mailbox) == MSC_MAILBOX_COUNTERS, "the compiler plans room for it");
-
-static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) {
-  return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox);
-}
-
-static uint8_t *mailbox_slot(mailbox *b, const mscrt_channel *m, uint32_t number) {
-  return (uint8_t *)(b + 1) + number % m->depth * msc_mailbox_slot_bytes(m->bytes);
+static mscrt_mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_channel *m) {
+  return (mscrt_mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox);
 }
 
 typedef struct {
@@ -44,21 +33,21 @@ static mscrt_status *find_lost_peer(const struct mscrt_comm *c, const void *of, 
 }
 
 mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site) {
-  mailbox *b = mailbox_of(c, m->peer, m);
+  mscrt_mailbox *b = mailbox_of(c, m->peer, m);
   uint32_t number = atomic_load(&b->sent.count);
   atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
   MSCRT_CHECK(mscrt_local_wait(c, &b->taken, number + 1 - m->depth, find_lost_peer, &(passing){m, site, true}));
-  memcpy(mailbox_slot(b, m, number), src, (size_t)m->bytes);
+  memcpy(mscrt_mailbox_slot(b, number, m->depth, m->bytes), src, (size_t)m->bytes);
   mscrt_local_count(&b->sent);
   return NULL;
 }
 
 mscrt_status *mscrt_local_receive(struct mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site) {
-  mailbox *b = mailbox_of(c, c->o.rank, m);
+  mscrt_mailbox *b = mailbox_of(c, c->o.rank, m);
   uint32_t number = atomic_load(&b->taken.count);
   atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
   MSCRT_CHECK(mscrt_local_wait(c, &b->sent, number + 1, find_lost_peer, &(passing){m, site, false}));
-  memcpy(dst, mailbox_slot(b, m, number), (size_t)m->bytes);
+  memcpy(dst, mscrt_mailbox_slot(b, number, m->depth, m->bytes), (size_t)m->bytes);
   mscrt_local_count(&b->taken);
   return NULL;
 }

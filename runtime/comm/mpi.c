@@ -1,5 +1,5 @@
-/* mpi.c: messages through MPI: the library of the mpirun that started the ranks, loaded and begun; a communicator of
- * the job. MPI has nothing to sleep on. */
+/* mpi.c: messages through MPI: loads and initializes the library of the mpirun that started the ranks, and makes a
+ * communicator of the job. MPI has no file descriptor to sleep on. */
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void explain_mpi(void *link, int code, char out_text[1024]) {
 
 /* ---- opening ---- */
 
-static const mscrt_mpi_calls *begun; /* of the library that this process has initialized; it is ended with it */
+static const mscrt_mpi_calls *begun; /* of the library that this process has initialized, and ends at exit */
 
 static void end_begun(void) {
   if (begun && !begun->has_ended()) begun->end();
@@ -46,7 +46,7 @@ static void end_begun(void) {
 
 static void *open_library(const char *name, int also) { return dlopen(name, RTLD_NOW | RTLD_GLOBAL | also); }
 
-/* The library that the program has loaded already, else that of the launcher. */
+/* Opens the library that the program has loaded already, else that of the launcher; NULL: none of those in `tried`. */
 static void *find_library(char *tried, size_t room) {
   static const char *const open_mpi_first[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", NULL},
                            *const mpich_first[] = {"libmpich.so.12", "libmpi.so.12", "libmpi.so.40", NULL};
@@ -119,7 +119,7 @@ static mscrt_status *make_comm(mpi_link *mpi) {
   return NULL;
 }
 
-/* ---- the life of one ---- */
+/* ---- opening and closing ---- */
 
 static bool close_mpi(void *link, bool idle) {
   mpi_link *l = link;

@@ -1,11 +1,11 @@
-/* mpi.h: what is used of MPI. Its libraries differ in what a handle is, a pointer in Open MPI and a number in MPICH, so
- * that is compiled once for each (mpi_calls.h) and called through a table. */
+/* mpi.h: the functions of MPI that are used, as a table. A handle is a pointer in Open MPI and a number in MPICH, so
+ * the calls are compiled once for each (mpi_calls.h). */
 #ifndef MSCRT_COMM_MPI_H
 #define MSCRT_COMM_MPI_H
 
 #include "runtime/comm/fabric.h"
 
-/* ---- mpi_open_mpi.c, mpi_mpich.c: what is used of an implementation ---- */
+/* ---- mpi_open_mpi.c, mpi_mpich.c ---- */
 
 /* Handles of communicators and of messages. Functions return an error code of MPI, 0 for none, unless it says
  * otherwise. */

@@ -21,14 +21,14 @@ void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) 
   control *own = c->segment[c->o.rank].control;
   if (!own || atomic_load(&own->state) != RUNNING || atomic_flag_test_and_set(&c->gave_up)) return;
   own->culprit = culprit;
-  mscrt_clean(reason, strlen(reason), own->reason, sizeof own->reason);
+  mscrt_clean_text(reason, strlen(reason), own->reason, sizeof own->reason);
   atomic_store(&own->state, FAILED);
   mscrt_local_wake_all(c);
 }
 
 static void describe_failure(const control *k, int rank, mscrt_loss *loss) {
   char reason[sizeof k->reason + 4];
-  mscrt_clean(k->reason, sizeof k->reason, reason, sizeof reason);
+  mscrt_clean_text(k->reason, sizeof k->reason, reason, sizeof reason);
   loss->culprit = k->culprit;
   snprintf(loss->why, sizeof loss->why, "rank %d %s: %s", rank, k->culprit == rank ? "failed" : "gave up", reason);
 }

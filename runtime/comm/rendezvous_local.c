@@ -17,7 +17,7 @@
 #include "runtime/comm/tcp.h"
 
 #define MAGIC    "MSCRT 1"
-#define UNFIT    (-2) /* in place of a rank: who is refused can never join */
+#define UNFIT    (-2) /* letter.rank of a refusal after which the process must not try again */
 #define RETRY_NS 2000000
 
 /* The message sent: to rank 0 about the sender; from rank 0 about another rank, or with the reason of a refusal. */
@@ -56,7 +56,7 @@ static mscrt_status *address_of(const char *text, mscrt_address *out) {
 
 #define FDS_BESIDE 4 /* the listener, and a few connections that are refused */
 
-static mscrt_status *too_few_fds(const meeting *m) {
+static mscrt_status *report_too_few_fds(const meeting *m) {
   struct rlimit l = {0};
   getrlimit(RLIMIT_NOFILE, &l);
   return mscrt_fail(MSCRT_ENVIRONMENT,
@@ -65,15 +65,15 @@ static mscrt_status *too_few_fds(const meeting *m) {
                     m->o->ranks, 3 * m->o->ranks + 16, (uint64_t)l.rlim_cur);
 }
 
-/* Checks that enough file descriptors are left; new ones lie at or above the lowest free one. Every rank asks for
- * what rank 0 needs, so that none waits for a rank 0 that cannot start. */
+/* Checks that enough file descriptors are left: new ones are numbered from the lowest free one on. Every rank checks
+ * for as many as rank 0 needs, so that none waits for a rank 0 that cannot start. any: an open file descriptor. */
 static mscrt_status *check_fds(const meeting *m, int any) {
   struct rlimit l;
   int lowest = fcntl(any, F_DUPFD_CLOEXEC, 0), others = m->o->ranks - 1;
-  if (lowest < 0) return errno == EMFILE ? too_few_fds(m) : NULL;
+  if (lowest < 0) return errno == EMFILE ? report_too_few_fds(m) : NULL;
   close(lowest);
   rlim_t need = (rlim_t)(lowest + 3 * others + FDS_BESIDE);
-  return getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < need ? too_few_fds(m) : NULL;
+  return getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < need ? report_too_few_fds(m) : NULL;
 }
 
 static bool out_of_fds(int error) { return error == EMFILE || error == ENFILE; }
@@ -138,7 +138,7 @@ static mscrt_status *refuse_all(meeting *m, mscrt_status *s) {
   return s;
 }
 
-/* Frees the place of a rank that has joined if its process has ended; another process may take it. */
+/* Frees the place of a rank that has joined if its process has ended, so that another process can have it. */
 static void forget_if_gone(meeting *m, int rank) {
   struct pollfd p = {.fd = m->peer[rank], .events = POLLRDHUP};
   if (!m->o->recovers || m->peer[rank] < 0 || poll(&p, 1, 0) != 1) return;
@@ -195,7 +195,7 @@ static mscrt_status *listen_at(meeting *m) {
   return NULL;
 }
 
-static mscrt_status *missing_ranks(const meeting *m) {
+static mscrt_status *report_missing_ranks(const meeting *m) {
   char list[128] = "";
   size_t n = 0;
   for (int r = 1; r < m->o->ranks && n + 16 < sizeof list; r++)
@@ -206,7 +206,7 @@ static mscrt_status *missing_ranks(const meeting *m) {
 
 static mscrt_status *accept_one(meeting *m) {
   int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
-  if (fd < 0) return out_of_fds(errno) ? too_few_fds(m) : NULL;
+  if (fd < 0) return out_of_fds(errno) ? report_too_few_fds(m) : NULL;
   if (!mscrt_is_own_user(fd) || m->num_pending == (int)(sizeof m->pending / sizeof *m->pending)) close(fd);
   else m->pending[m->num_pending++] = fd;
   return NULL;
@@ -221,7 +221,7 @@ static mscrt_status *collect_ranks(meeting *m) {
     int num = m->num_pending;
     for (int i = 0; i < num; i++) polled[1 + i] = (struct pollfd){.fd = m->pending[i], .events = POLLIN};
     int n = poll(polled, (nfds_t)(1 + num), ms_left(m));
-    if (n == 0) return first ? first : missing_ranks(m);
+    if (n == 0) return first ? first : report_missing_ranks(m);
     m->num_pending = 0;
     for (int i = 0; i < num; i++) {
       if (n < 0 || !polled[1 + i].revents) {
@@ -268,7 +268,8 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
   for (;;) {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
-      return out_of_fds(errno) ? too_few_fds(m) : mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
+      return out_of_fds(errno) ? report_too_few_fds(m)
+                               : mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
     *out_fd = fd;
     if (connect(fd, (struct sockaddr *)&address.at, address.bytes) == 0) break;
     int error = errno;

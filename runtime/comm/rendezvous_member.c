@@ -13,20 +13,20 @@
 #include "runtime/comm/tcp.h"
 
 #define RETRY_NS 10000000
-#define SLACK_NS ((int64_t)2000000000) /* for the scheduler to say first that time is up */
+#define SLACK_NS ((int64_t)2000000000) /* a rank waits so much longer, so that the scheduler reports first */
 
-/* A number of the host. Ranks with the same number can map each other's memory: they run on one kernel, in one name
- * space of processes. */
+/* Returns a number of the host. Ranks with the same number can share memory: they run on one kernel, in one network
+ * name space, which has the address at which they meet. */
 static uint64_t number_of_host(void) {
   char boot[64] = "";
-  struct stat pids = {0};
+  struct stat network = {0};
   uint64_t h = 0xcbf29ce484222325;
   int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
   ssize_t n = fd >= 0 ? read(fd, boot, sizeof boot) : 0;
   if (fd >= 0) close(fd);
-  stat("/proc/self/ns/net", &pids);
+  stat("/proc/self/ns/net", &network);
   for (ssize_t i = 0; i < n; i++) h = (h ^ (uint8_t)boot[i]) * 0x100000001b3;
-  return (h ^ (uint64_t)pids.st_ino) * 0x100000001b3;
+  return (h ^ (uint64_t)network.st_ino) * 0x100000001b3;
 }
 
 /* Listens for other ranks, at the address from which this rank reaches the scheduler unless told another. */
@@ -63,17 +63,18 @@ static mscrt_status *shake_hands(mscrt_member *m, int fd, int64_t deadline_ns, b
 
 static const char *name_of_leader(const mscrt_member *m) { return m->o->led ? "the scheduler" : "rank 0"; }
 
-static mscrt_status *left_while_starting(const mscrt_member *m) {
+static mscrt_status *report_leader_left(const mscrt_member *m) {
   return mscrt_fail(MSCRT_PEER, "%s left while the job was starting", name_of_leader(m));
 }
 
 static mscrt_status *report_refusal(const mscrt_member *m, const mscrt_frame *f) {
   char text[400];
   return mscrt_fail(f->type == MSCRT_UNFIT ? MSCRT_INPUT : MSCRT_PEER, "%s: %s", name_of_leader(m),
-                    mscrt_clean((const char *)f->payload, f->bytes, text, sizeof text));
+                    mscrt_clean_text((const char *)f->payload, f->bytes, text, sizeof text));
 }
 
-/* Waits for the frame of a kind; says what is waited for meanwhile. *out_ended, unless NULL: the leader went away. */
+/* Waits for a frame of this type, and logs which ranks are missing meanwhile. *out_ended, unless NULL: the leader went
+ * away. */
 static mscrt_status *wait_for_frame(mscrt_member *m, mscrt_frame_type type, int64_t deadline_ns, mscrt_frame *f,
                                     bool *out_ended) {
   char text[400];
@@ -83,11 +84,11 @@ static mscrt_status *wait_for_frame(mscrt_member *m, mscrt_frame_type type, int6
       return mscrt_fail(MSCRT_PEER, "waited %d ms for %s, which waits for other ranks", m->o->meet_ms,
                         name_of_leader(m));
     if (out_ended) *out_ended = state < 0 || f->type == MSCRT_BYE;
-    if (state < 0 || f->type == MSCRT_BYE || f->type == MSCRT_LOST) return left_while_starting(m);
+    if (state < 0 || f->type == MSCRT_BYE || f->type == MSCRT_LOST) return report_leader_left(m);
     if (f->type == type) return NULL;
     if (f->type == MSCRT_REFUSED || f->type == MSCRT_UNFIT) return report_refusal(m, f);
     if (f->type == MSCRT_WAITING && m->o->log)
-      m->o->log(m->o->log_user, mscrt_clean((const char *)f->payload, f->bytes, text, sizeof text));
+      m->o->log(m->o->log_user, mscrt_clean_text((const char *)f->payload, f->bytes, text, sizeof text));
   }
 }
 
@@ -112,7 +113,7 @@ static mscrt_status *dial_leader(mscrt_member *m, int64_t deadline_ns) {
   int fd = -1;
   mscrt_status *s = mscrt_dial(m->o->address, deadline_ns, &fd);
   if (mscrt_status_code(s) == MSCRT_PEER)
-    s = mscrt_within(s, "waited %d ms for %s at %s", m->o->meet_ms, name_of_leader(m), m->o->address);
+    s = mscrt_add_prefix(s, "waited %d ms for %s at %s", m->o->meet_ms, name_of_leader(m), m->o->address);
   if (!s) m->link.fd = fd;
   return s;
 }
@@ -136,13 +137,13 @@ static mscrt_status *try_to_join(mscrt_member *m, int64_t deadline_ns, int *list
                      .host = o->host_number ? o->host_number : number_of_host()};
   MSCRT_CHECK(listen_for_ranks(o, m, &j.address, listener));
   *out_ended = !mscrt_link_send(&m->link, MSCRT_JOIN, &j, sizeof j);
-  if (*out_ended) return left_while_starting(m);
+  if (*out_ended) return report_leader_left(m);
   MSCRT_CHECK(wait_for_frame(m, MSCRT_TABLE, deadline_ns + SLACK_NS, &f, out_ended));
   return read_table(m, &f);
 }
 
-/* One attempt to ask for a number; *out_ended as above. */
-static mscrt_status *try_to_ask(mscrt_member *m, int64_t deadline_ns, int *out_rank, bool *out_ended) {
+/* One attempt to ask which rank this process is to be; *out_ended as above. */
+static mscrt_status *try_to_ask_rank(mscrt_member *m, int64_t deadline_ns, int *out_rank, bool *out_ended) {
   mscrt_asking a = {.ranks = m->o->ranks, .host = number_of_host()};
   mscrt_frame f;
   int32_t rank;
@@ -151,7 +152,7 @@ static mscrt_status *try_to_ask(mscrt_member *m, int64_t deadline_ns, int *out_r
   MSCRT_CHECK(dial_leader(m, deadline_ns));
   MSCRT_CHECK(shake_hands(m, m->link.fd, deadline_ns + SLACK_NS, out_ended));
   *out_ended = !mscrt_link_send(&m->link, MSCRT_ASK, &a, sizeof a);
-  if (*out_ended) return left_while_starting(m);
+  if (*out_ended) return report_leader_left(m);
   MSCRT_CHECK(wait_for_frame(m, MSCRT_RANK, deadline_ns + SLACK_NS, &f, out_ended));
   if (f.bytes == sizeof rank) memcpy(&rank, f.payload, sizeof rank);
   if (f.bytes != sizeof rank || rank < 0 || rank >= m->o->ranks)
@@ -166,7 +167,7 @@ mscrt_status *mscrt_ask_leader(const mscrt_comm_options *o, int *out_rank) {
   bool ended = true;
   mscrt_status *s = mscrt_key_open(o->token, &m.key);
   for (bool again = !s; again;) {
-    s = try_to_ask(&m, deadline, out_rank, &ended);
+    s = try_to_ask_rank(&m, deadline, out_rank, &ended);
     again = s && ended && mscrt_now_ns() < deadline;
     if (again) mscrt_status_free(s), nanosleep(&(struct timespec){0, RETRY_NS}, NULL);
   }
@@ -195,7 +196,7 @@ mscrt_status *mscrt_member_join(const mscrt_comm_options *o, mscrt_member *m, in
 
 /* ---- the thread ---- */
 
-static void wake(mscrt_member *m) {
+static void wake_waiting(mscrt_member *m) {
   uint64_t one = 1;
   if (write(m->wake, &one, sizeof one) != sizeof one) {} /* it is full: already awake */
 }
@@ -204,10 +205,11 @@ static void note_lost(mscrt_member *m, int rank, const char *why) {
   if (rank >= 0 && rank < m->ranks) m->where[rank] = MSCRT_IS_LOST;
   if (m->culprit >= 0) return;
   m->culprit = rank;
-  mscrt_clean(why, strlen(why), m->why, sizeof m->why);
+  mscrt_clean_text(why, strlen(why), m->why, sizeof m->why);
 }
 
-static void hear(mscrt_member *m, const mscrt_frame *f) {
+/* Handles a frame from the scheduler. */
+static void handle_frame(mscrt_member *m, const mscrt_frame *f) {
   mscrt_verdict v;
   if (f->type == MSCRT_BEAT && f->bytes == (size_t)m->ranks * sizeof *m->seen_step) {
     for (int r = 0; r < m->ranks; r++) {
@@ -224,7 +226,7 @@ static void hear(mscrt_member *m, const mscrt_frame *f) {
   if (v.step > m->seen_step[v.rank]) m->seen_step[v.rank] = v.step;
   if (f->type == MSCRT_LOST) note_lost(m, v.rank, v.text);
   else if (m->where[v.rank] == MSCRT_THERE) m->where[v.rank] = MSCRT_HAS_ENDED;
-  wake(m);
+  wake_waiting(m);
 }
 
 /* Reports that the control connection to the scheduler has ended, or is silent. */
@@ -234,19 +236,19 @@ static void lose_leader(mscrt_member *m, const char *how) {
   m->leader_ended = true;
   snprintf(text, sizeof text, "%s %s %" PRId64 ")", name_of_leader(m), how, m->o->led ? 0 : m->seen_step[0]);
   note_lost(m, 0, text);
-  wake(m);
+  wake_waiting(m);
 }
 
-static void hear_all(mscrt_member *m, int64_t *heard_ns) {
+static void read_frames(mscrt_member *m, int64_t *heard_ns) {
   mscrt_frame f;
   for (int state = 1; state > 0 && !m->leader_ended;) {
     state = mscrt_link_read(&m->link, &f);
-    if (state > 0) hear(m, &f), *heard_ns = mscrt_now_ns();
+    if (state > 0) handle_frame(m, &f), *heard_ns = mscrt_now_ns();
     if (state < 0) lose_leader(m, "is gone (its process ended at step");
   }
 }
 
-static void *keep_watch(void *arg) {
+static void *run_control_thread(void *arg) {
   mscrt_member *m = arg;
   int64_t silence_ns = (int64_t)m->silence_ms * 1000000,
           every = silence_ns / 5 < 1000000000 ? silence_ns / 5 : 1000000000;
@@ -269,7 +271,7 @@ static void *keep_watch(void *arg) {
       said = now;
     }
     mscrt_link_flush(&m->link);
-    hear_all(m, &heard);
+    read_frames(m, &heard);
     if (now - heard > silence_ns) lose_leader(m, "has been silent for too long (at step");
     pthread_mutex_unlock(&m->lock);
   }
@@ -278,15 +280,15 @@ static void *keep_watch(void *arg) {
 mscrt_status *mscrt_member_ready(mscrt_member *m) {
   mscrt_frame f;
   int64_t deadline = mscrt_now_ns() + (int64_t)m->o->meet_ms * 1000000 + SLACK_NS;
-  if (!mscrt_link_send(&m->link, MSCRT_READY, NULL, 0)) return left_while_starting(m);
+  if (!mscrt_link_send(&m->link, MSCRT_READY, NULL, 0)) return report_leader_left(m);
   MSCRT_CHECK(wait_for_frame(m, MSCRT_GO, deadline, &f, NULL));
-  if (pthread_create(&m->thread, NULL, keep_watch, m) != 0)
+  if (pthread_create(&m->thread, NULL, run_control_thread, m) != 0)
     return mscrt_fail(MSCRT_ENVIRONMENT, "no thread to watch the other ranks");
   m->has_thread = true;
   return NULL;
 }
 
-/* ---- asking and telling ---- */
+/* ---- the state of other ranks ---- */
 
 void mscrt_member_note(mscrt_member *m, int rank, int64_t step) {
   pthread_mutex_lock(&m->lock);
@@ -315,7 +317,7 @@ bool mscrt_member_is_over(mscrt_member *m, int rank, char *out_why) {
 
 static void tell_failure(mscrt_member *m, int culprit, const char *reason) {
   mscrt_verdict v = {.rank = culprit, .step = atomic_load(&m->step)};
-  mscrt_clean(reason, strlen(reason), v.text, sizeof v.text);
+  mscrt_clean_text(reason, strlen(reason), v.text, sizeof v.text);
   mscrt_link_send(&m->link, MSCRT_FAILURE, &v, sizeof v);
   m->gave_up = true;
 }
@@ -324,7 +326,7 @@ void mscrt_member_blame(mscrt_member *m, int culprit, const char *reason) {
   pthread_mutex_lock(&m->lock);
   if (!m->gave_up && m->culprit < 0 && m->has_thread && !m->leader_ended) tell_failure(m, culprit, reason);
   if (m->culprit < 0) note_lost(m, culprit, reason);
-  wake(m);
+  wake_waiting(m);
   pthread_mutex_unlock(&m->lock);
 }
 

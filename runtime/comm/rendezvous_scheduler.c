@@ -1,5 +1,5 @@
-/* rendezvous_scheduler.c: leads a job, in a thread: lets ranks join, refuses those that do not fit, tells all where the
- * others listen, and then, until the end, which ranks have ended and which are lost.
+/* rendezvous_scheduler.c: a thread that leads a job: it lets ranks join, refuses those that do not fit, tells all where
+ * the others listen, and then, until the end, which ranks have ended and which are lost.
  *
  * A connection is first a handshake (at most MOST_SHAKING of them, each of fixed size and with a limit of time; a new
  * one takes the place of the oldest), then a guest that has not said yet which rank it is, then a rank. */
@@ -16,8 +16,8 @@
 #define MOST_SHAKING   1000
 #define MOST_STRANGERS 64 /* guests that have not joined, beside the ranks */
 #define SHAKING_NS     ((int64_t)5000000000)
-#define TELL_NS        ((int64_t)5000000000)
-#define LAST_WORDS_NS  ((int64_t)500000000)
+#define ANNOUNCE_NS    ((int64_t)5000000000)
+#define FLUSH_NS       ((int64_t)500000000)
 
 typedef enum { GATHERING, CONNECTING, RUNNING, OVER } phase;
 
@@ -40,10 +40,10 @@ struct mscrt_scheduler {
   int num_shaking, num_guests;
   mscrt_handshake *shaking; /* the oldest first */
   guest *guest;
-  int *seat; /* the guest that is a rank; -1: nobody yet */
+  int *seat; /* of each rank: its guest; -1: none yet */
   int64_t *steps;
   struct pollfd *polled;
-  int64_t deadline_ns, told_ns, beat_ns, looked_ns, silence_ns;
+  int64_t deadline_ns, announced_ns, beat_ns, looked_ns, silence_ns;
   bool lost;
   mscrt_status *result; /* why the job could not start, or whom it lost */
 };
@@ -92,21 +92,22 @@ static void refuse_guest(guest *g, const char *why) {
   free_guest(g);
 }
 
-/* Must this rank be refused without ending the job? In a job whose ranks may be replaced, one with another plan is. */
+/* True if a rank with another plan must be refused without ending the job: where ranks may be replaced. */
 static bool is_unfit(const mscrt_scheduler *s, const mscrt_joining *j) {
   if (!s->o.recovers || s->o.led) return false;
   return j->ranks != s->o.ranks || j->plan_hash != s->o.plan_hash || j->arena_bytes != s->o.arena_bytes ||
          j->num_partitions != s->o.num_partitions || j->has_mail != s->o.has_mail;
 }
 
-static void take_seat(mscrt_scheduler *s, int index) {
+/* Handles a guest that has said which rank it is: it gets its seat, or is refused. */
+static void seat_guest(mscrt_scheduler *s, int index) {
   guest *g = &s->guest[index];
   char why[400];
   int joined = 0;
   bool ends = s->lost || (s->o.recovers && s->phase != GATHERING);
   for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined, ends |= s->guest[i].ended;
   ends |= s->o.recovers && g->j.rank >= 0 && g->j.rank < s->o.ranks && s->seat[g->j.rank] >= 0;
-  if (ends) { /* it comes for the next job at this address, and tries again */
+  if (ends) { /* it belongs to the next job at this address, and will try again */
     free_guest(g);
     return;
   }
@@ -131,7 +132,7 @@ static void take_seat(mscrt_scheduler *s, int index) {
   refuse_guest(g, why);
 }
 
-/* Finds a guest for rank r among those that have no number: of the host of the rank before, else the first. */
+/* Returns the guest without a number that becomes rank r: of the host of rank r - 1 if there is one, else the first. */
 static int find_nameless(const mscrt_scheduler *s, int r) {
   int best = -1;
   uint64_t before = r > 0 ? s->guest[s->seat[r - 1]].j.host : 0;
@@ -154,7 +155,7 @@ static void seat_nameless(mscrt_scheduler *s) {
   }
 }
 
-/* Tells those that ask which rank they are to be; then they come again and join. */
+/* Tells every guest that asked which rank it is to be; then it connects again and joins. */
 static void answer_askers(mscrt_scheduler *s) {
   seat_nameless(s);
   for (int r = 0; r < s->o.ranks; r++) {
@@ -167,14 +168,14 @@ static void answer_askers(mscrt_scheduler *s) {
   }
 }
 
-static void hear_asking(mscrt_scheduler *s, guest *g, const mscrt_asking *a) {
+static void handle_asking(mscrt_scheduler *s, guest *g, const mscrt_asking *a) {
   char why[200] = "";
   if (a->ranks != s->o.ranks)
     snprintf(why, sizeof why, "this process believes in %d ranks, the job has %d", a->ranks, s->o.ranks);
   else if (s->phase != GATHERING && !s->o.recovers)
     snprintf(why, sizeof why, "the job has all its %d ranks already; this one comes from %s", s->o.ranks, g->from);
   if (*why) refuse_guest(g, why);
-  else if (s->phase != GATHERING || s->lost) free_guest(g); /* it asks again, for those that go on */
+  else if (s->phase != GATHERING || s->lost) free_guest(g); /* it will ask the job that goes on after this one */
   else g->asks = true, g->j = (mscrt_joining){.rank = -1, .host = a->host};
 }
 
@@ -221,13 +222,13 @@ static void send_tables(mscrt_scheduler *s) {
   s->phase = CONNECTING;
 }
 
-static void tell_missing(mscrt_scheduler *s) {
+static void announce_missing(mscrt_scheduler *s) {
   char list[160], text[200];
-  if (s->phase != GATHERING || mscrt_now_ns() < s->told_ns + TELL_NS) return;
+  if (s->phase != GATHERING || mscrt_now_ns() < s->announced_ns + ANNOUNCE_NS) return;
   list_missing(s, list, sizeof list);
   snprintf(text, sizeof text, "waiting for %s", list);
   send_to_all(s, MSCRT_WAITING, text, strlen(text) + 1);
-  s->told_ns = mscrt_now_ns();
+  s->announced_ns = mscrt_now_ns();
 }
 
 static void check_deadline(mscrt_scheduler *s) {
@@ -277,10 +278,10 @@ static void lose_guest(mscrt_scheduler *s, guest *g) {
   else declare_lost(s, g->j.rank, text);
 }
 
-static void hear_failure(mscrt_scheduler *s, const guest *g, const mscrt_verdict *told) {
+static void handle_failure(mscrt_scheduler *s, const guest *g, const mscrt_verdict *told) {
   char reason[sizeof told->text + 4], text[sizeof told->text + 40];
   int culprit = told->rank >= 0 && told->rank < s->o.ranks ? told->rank : g->j.rank;
-  mscrt_clean(told->text, sizeof told->text, reason, sizeof reason);
+  mscrt_clean_text(told->text, sizeof told->text, reason, sizeof reason);
   snprintf(text, sizeof text, "rank %d %s: %s", g->j.rank, culprit == g->j.rank ? "failed" : "gave up", reason);
   declare_lost(s, culprit, text);
 }
@@ -293,20 +294,20 @@ static void begin_if_ready(mscrt_scheduler *s) {
   send_to_all(s, MSCRT_GO, NULL, 0);
 }
 
-static void hear_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
+static void handle_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
   guest *g = &s->guest[index];
   g->heard_ns = mscrt_now_ns();
   if (!g->joined && f->type == MSCRT_ASK && f->bytes == sizeof(mscrt_asking) && !g->asks) {
     mscrt_asking a;
     memcpy(&a, f->payload, sizeof a);
-    hear_asking(s, g, &a);
+    handle_asking(s, g, &a);
   } else if (!g->joined) {
     if (f->type != MSCRT_JOIN || f->bytes != sizeof g->j) {
       free_guest(g);
       return;
     }
     memcpy(&g->j, f->payload, sizeof g->j);
-    take_seat(s, index);
+    seat_guest(s, index);
   } else if (f->type == MSCRT_READY && s->phase == CONNECTING) {
     g->ready = true;
     begin_if_ready(s);
@@ -316,7 +317,7 @@ static void hear_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
     mscrt_verdict told;
     memcpy(&told, f->payload, sizeof told);
     g->step = told.step;
-    hear_failure(s, g, &told);
+    handle_failure(s, g, &told);
   } else if (f->type == MSCRT_BYE && f->bytes == sizeof g->step) {
     memcpy(&g->step, f->payload, sizeof g->step);
     g->ended = true;
@@ -331,13 +332,13 @@ static void read_guest(mscrt_scheduler *s, int index) {
   guest *g = &s->guest[index];
   for (int state = 1; state > 0 && g->link.fd >= 0;) {
     state = mscrt_link_read(&g->link, &f);
-    if (state > 0) hear_frame(s, index, &f);
+    if (state > 0) handle_frame(s, index, &f);
     else if (state < 0) lose_guest(s, g);
   }
 }
 
 /* Sends beats, and declares ranks lost whose beats have stopped; but not just after this process itself was paused. */
-static void beat(mscrt_scheduler *s) {
+static void exchange_beats(mscrt_scheduler *s) {
   int64_t now = mscrt_now_ns(), every = s->silence_ns / 5 < 1000000000 ? s->silence_ns / 5 : 1000000000;
   bool paused = now - s->looked_ns > s->silence_ns / 2;
   s->looked_ns = now;
@@ -449,8 +450,8 @@ static bool has_ended(const mscrt_scheduler *s) {
 }
 
 /* Sends what is queued, for as long as ranks read it without delay. */
-static void say_last_words(mscrt_scheduler *s) {
-  int64_t end = mscrt_now_ns() + LAST_WORDS_NS;
+static void flush_before_exit(mscrt_scheduler *s) {
+  int64_t end = mscrt_now_ns() + FLUSH_NS;
   send_to_all(s, MSCRT_BYE, NULL, 0);
   for (bool waits = true; waits && mscrt_now_ns() < end;) {
     waits = false;
@@ -476,15 +477,15 @@ static void *lead(void *arg) {
     drop_silent_strangers(s);
     if (s->phase == GATHERING && has_all_ranks(s, &asked)) send_tables(s);
     if (s->phase == GATHERING && asked) answer_askers(s);
-    tell_missing(s);
+    announce_missing(s);
     check_deadline(s);
-    beat(s);
+    exchange_beats(s);
   }
-  say_last_words(s);
+  flush_before_exit(s);
   return NULL;
 }
 
-/* ---- its life ---- */
+/* ---- starting and ending ---- */
 
 static void free_scheduler(mscrt_scheduler *s) {
   for (int i = 0; i < s->num_shaking; i++) close(s->shaking[i].fd);
@@ -511,8 +512,8 @@ mscrt_status *mscrt_scheduler_start(const mscrt_comm_options *o, const mscrt_key
   *out_scheduler = NULL;
   MSCRT_CHECK(mscrt_new_array(&n, 1));
   n->o = *o, n->key = key, n->listener = n->stop = -1;
-  n->told_ns = n->looked_ns = mscrt_now_ns();
-  n->deadline_ns = n->told_ns + (int64_t)o->meet_ms * 1000000;
+  n->announced_ns = n->looked_ns = mscrt_now_ns();
+  n->deadline_ns = n->announced_ns + (int64_t)o->meet_ms * 1000000;
   n->silence_ns = (int64_t)o->silence_ms * 1000000;
   MSCRT_GOTO(mscrt_new_array(&n->shaking, MOST_SHAKING + 1));
   MSCRT_GOTO(mscrt_new_array(&n->guest, o->ranks + MOST_STRANGERS));

@@ -1,4 +1,5 @@
-/* rendezvous_scheduler.h: leads a job over TCP: who is in it, where the others listen, and who is lost (see tcp.h). */
+/* rendezvous_scheduler.h: the leader of a job over TCP, which tells all ranks where the others listen and who is lost
+ * (see tcp.h). */
 #ifndef MSCRT_RENDEZVOUS_SCHEDULER_H
 #define MSCRT_RENDEZVOUS_SCHEDULER_H
 
@@ -25,17 +26,19 @@ void mscrt_key_close(mscrt_key *k);
 
 typedef struct mscrt_scheduler mscrt_scheduler;
 
-/* Listens at the address and starts the thread that leads a job of so many ranks. The key must stay. */
+/* Listens at o->address and starts the thread that leads a job of o->ranks ranks. The key must stay valid until the
+ * scheduler is freed, by mscrt_scheduler_wait or mscrt_scheduler_stop. */
 mscrt_status *mscrt_scheduler_start(const mscrt_comm_options *o, const mscrt_key *key, mscrt_scheduler **out_scheduler);
-/* Waits until the job has ended; a status if it could not start or lost a rank (*out_lost: that it had). */
+/* Waits until the job has ended and frees the scheduler. Returns a status if the job could not start or lost a rank;
+ * *out_lost: it lost one. */
 mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s, bool *out_lost);
 /* Ends the thread; ranks that are left are told that the scheduler has ended its work. Accepts NULL. */
 void mscrt_scheduler_stop(mscrt_scheduler *s);
 
 /* ---- rendezvous_member.c ---- */
 
-/* Asks who leads the job which rank this process is to be; the answer comes when all that are missing have joined or
- * asked. Of the options it takes ranks, address, token, meet_ms, led and log. */
+/* Asks the leader of the job which rank this process is to be; it answers when all other ranks have joined or asked.
+ * Reads of the options only ranks, address, token, meet_ms, led and log. */
 mscrt_status *mscrt_ask_leader(const mscrt_comm_options *o, int *out_rank);
 
 #endif

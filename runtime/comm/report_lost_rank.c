@@ -2,8 +2,8 @@
  * reason.
  *
  * Who notices that a rank is lost: between processes of one host every rank that waits (mscrt_local_is_lost); over TCP
- * the scheduler (rendezvous_scheduler.c, `beat` and `lose_guest`), whose verdict ranks read by mscrt_member_lost; a GPU
- * that waits for another, runtime/cuda/watch.c. */
+ * the scheduler (rendezvous_scheduler.c, `exchange_beats` and `lose_guest`), whose verdict ranks read by
+ * mscrt_member_lost; a GPU that waits for another, runtime/cuda/watch.c. */
 #include <stdio.h>
 
 #include "runtime/comm/comm.h"

@@ -3,8 +3,8 @@
  *
  *   control | staging | arena
  *
- * control: which rank, how far it is, why it stopped, and the barriers of the groups that it leads. A rank takes what
- * it needs from the buffers of its peers itself; nothing is sent. A collective has one of three forms:
+ * control: the step of the rank, why it stopped, and the barriers of the groups that it leads. A rank reads the values
+ * that it needs in the buffers of its peers; nothing is sent. A collective has one of three forms:
  *   staged   small: the source is copied to staging, barrier, peers read it there. Nothing lingers: a staging slot is
  *            written again two rounds later, after a barrier that every rank reached after reading the first round.
  *   direct   barrier, peers read the source in place; it must stay until all have arrived at the second barrier.
@@ -165,7 +165,8 @@ static barrier *barrier_at(const struct mscrt_comm *c, const mscrt_exchange *e, 
   return &c->segment[rank].control->barrier[e->group.partition][soft];
 }
 
-/* What rises when all have arrived: of two members, the other's own rounds; of more, a count at the first member. */
+/* The counter that has risen when all have arrived: of two members, the other's own rounds; of more, a count in the
+ * memory of the first member. */
 static mscrt_counter *counter_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
   const mscrt_members *g = &e->group;
   if (g->num == 2) return &barrier_at(c, e, g->member[1 - g->index], soft)->own;
@@ -258,14 +259,14 @@ static void work_on_cut(void *arg, int64_t unit, int worker) {
   msc_box_runs(j->e->rank, &cut->box, &j->e->to_box, &cut->from_box, combine_run, &(cut_run){j, cut});
 }
 
-/* True if what all members of a collective of this host read and write does not stay in their common cache. */
+/* True if the bytes that all members of a collective read and write do not fit into their common cache. */
 static bool exceeds_cache(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < num; i++) bytes += part[i].e->src_bytes + part[i].e->dst_bytes;
   return bytes * (uint64_t)part[0].e->group.num > c->cache_bytes / 4 * 3;
 }
 
-static void take_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst,
+static void copy_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst,
                        bool past_caches) {
   job j = {.c = c, .e = e, .src = src, .dst = dst, .past_caches = past_caches};
   if (e->fill) mscrt_fill_identity(e->dtype, e->reduction, dst, e->elems);
@@ -287,7 +288,7 @@ static void reduce_for_all(const slicing *k, const mscrt_part *p, int64_t begin,
   const void *src[MSCRT_MAX_LOCAL];
   void *dst[MSCRT_MAX_LOCAL];
   const uint8_t *own = k->c->segment[k->c->o.rank].base;
-  size_t to = (size_t)((uint8_t *)p->dst - own) + at; /* destinations lie alike */
+  size_t to = (size_t)((uint8_t *)p->dst - own) + at; /* the offset of the destination is the same on all ranks */
   for (int t = 0; t < e->num_terms; t++) {
     uint8_t *base = k->c->segment[e->peers[t]].base;
     src[t] = base + k->c->arena_at + p->src + at;
@@ -341,15 +342,15 @@ static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
   MSCRT_CHECK(pass_barrier(c, e, site));
   uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
   for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e))
-    take_boxes(c, pool, part[i].e, src, part[i].dst, false);
+    copy_boxes(c, pool, part[i].e, src, part[i].dst, false);
   return NULL;
 }
 
-static void take_all_parts(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+static void copy_all_parts(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   bool past_caches = exceeds_cache(c, num, part);
   for (uint32_t i = 0; i < num; i++)
     if (part[i].dst != arena_of_rank(c, c->o.rank) + part[i].src)
-      take_boxes(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst, past_caches);
+      copy_boxes(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst, past_caches);
 }
 
 static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
@@ -357,12 +358,12 @@ static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t 
   const mscrt_exchange *e = part[0].e;
   mscrt_local_note_step(c, site->step);
   switch (choose_form(num, part)) {
-    case ALONE: take_all_parts(c, pool, num, part); return NULL;
+    case ALONE: copy_all_parts(c, pool, num, part); return NULL;
     case STAGED: return run_staged(c, pool, num, part, site);
     case SLICES: return run_slices(c, pool, num, part, site);
     case DIRECT:
       MSCRT_CHECK(pass_barrier(c, e, site));
-      take_all_parts(c, pool, num, part);
+      copy_all_parts(c, pool, num, part);
       break;
   }
   *out_ticket = leave_collective(c, e);
@@ -437,7 +438,7 @@ static void close_local(struct mscrt_comm *c) {
 
 static void *arena_local(struct mscrt_comm *c) { return arena_of_rank(c, c->o.rank); }
 
-static uint64_t count_bytes_beside(const struct mscrt_comm *c) { return c->arena_at; }
+static uint64_t count_link_bytes(const struct mscrt_comm *c) { return c->arena_at; }
 
 static mscrt_status *connect_to_ranks(struct mscrt_comm *c) {
   int own[2] = {-1, -1}, *fds = NULL;
@@ -488,7 +489,7 @@ const mscrt_transport mscrt_comm_local = {
     .replaces = true,
     .open = open_local,
     .arena = arena_local,
-    .beside = count_bytes_beside,
+    .link_bytes = count_link_bytes,
     .run = run_local,
     .lingers = lingers_local,
     .finish = finish_local,

@@ -10,10 +10,23 @@ typedef struct {
   _Atomic uint32_t count, sleepers;
 } mscrt_counter;
 
+/* The beginning of a mailbox: how many messages were sent, and how many the receiver has read. Slots follow. */
+typedef struct {
+  _Alignas(MSC_MAILBOX_LINE) mscrt_counter sent;
+  _Alignas(MSC_MAILBOX_LINE) mscrt_counter taken;
+} mscrt_mailbox;
+
+_Static_assert(sizeof(mscrt_mailbox) == MSC_MAILBOX_COUNTERS, "the compiler plans room for it");
+
+/* The slot of message `number` in a mailbox for `depth` messages of `bytes` bytes. */
+static inline uint8_t *mscrt_mailbox_slot(mscrt_mailbox *b, uint32_t number, uint32_t depth, uint64_t bytes) {
+  return (uint8_t *)(b + 1) + number % depth * msc_mailbox_slot_bytes(bytes);
+}
+
 typedef struct {
   _Alignas(64) _Atomic uint32_t arrived;
   mscrt_counter generation;    /* counts the rounds in which all have arrived */
-  mscrt_counter own;           /* the rounds in which the rank whose memory this is has arrived, wherever they meet */
+  mscrt_counter own;           /* counts the rounds in which the rank whose memory this is has arrived */
 } barrier;
 
 typedef enum { RUNNING, CLOSED, FAILED } rank_state;
@@ -58,7 +71,7 @@ typedef struct {
   char why[320];
 } mscrt_loss;
 
-/* True if the rank will never come again; then out_loss says why. */
+/* True if the rank has failed, ended or is gone; then *out_loss says why. */
 bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_loss);
 /* Tells the other ranks that this rank stops because of `culprit`. */
 void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason);
@@ -78,17 +91,17 @@ mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *counter, uin
 /* Adds one and wakes the ranks that wait. */
 void mscrt_local_count(mscrt_counter *counter);
 
-/* ---- comm/shared_memory.c, for ranks that also have others elsewhere ---- */
+/* ---- comm/shared_memory.c, for jobs that have ranks on other hosts, too ---- */
 
 uint8_t *mscrt_local_arena(const struct mscrt_comm *c, int rank);
-/* The step at which a rank is; this rank's own is noted. */
+/* mscrt_local_note_step notes at which step this rank is, mscrt_local_step returns that of any rank. */
 void mscrt_local_note_step(struct mscrt_comm *c, int64_t step);
 int64_t mscrt_local_step(const struct mscrt_comm *c, int rank);
 void mscrt_local_set_elsewhere(struct mscrt_comm *c, bool is_elsewhere);
 bool mscrt_local_is_elsewhere(const struct mscrt_comm *c, int rank);
-/* A barrier of the group of e, of which nothing else is read. */
+/* A barrier of e->group; nothing else of e is read. */
 mscrt_status *mscrt_local_meet(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_look *look, const void *of);
-/* True if the rank has arrived where this one waits. */
+/* True if the rank has arrived at the barrier at which this rank waits. */
 bool mscrt_local_has_arrived(const struct mscrt_comm *c, const mscrt_exchange *e, int rank);
 
 /* ---- comm/mailbox.c ---- */

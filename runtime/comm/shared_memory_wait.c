@@ -1,5 +1,5 @@
-/* shared_memory_wait.c: waits for another rank of the host by a counter in shared memory, until it has risen or the
- * rank is found to be lost. */
+/* shared_memory_wait.c: a counter in shared memory and a value in; returns when the counter has reached the value, or a
+ * status when the rank that would raise it is lost. */
 #include <limits.h>
 #include <sched.h>
 
@@ -12,9 +12,9 @@ static bool has_reached(mscrt_counter *k, uint32_t least) {
   return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0;
 }
 
-/* Looks again and again for a moment. Where ranks share cores, each look lets another one run: that costs less than
- * sleeping and being woken. */
-static bool look_again(struct mscrt_comm *c, mscrt_counter *k, uint32_t least) {
+/* Polls the counter for a moment; true if it has reached `least`. Where ranks share cores, it yields the core between
+ * polls, which costs less than sleeping and being woken. */
+static bool spin_until_reached(struct mscrt_comm *c, mscrt_counter *k, uint32_t least) {
   if (!mscrt_may_spin(&c->patience)) return false;
   bool reached = false;
   for (int64_t now, end = 0; !reached; end = end ? end : now + SPIN_NS) {
@@ -26,8 +26,8 @@ static bool look_again(struct mscrt_comm *c, mscrt_counter *k, uint32_t least) {
   return reached;
 }
 
-/* Returns the reason why the counter will not rise; NULL if it may, or if it has risen meanwhile: a rank may do its
- * last part and end at once. */
+/* Returns why the counter will not rise; NULL if it may, or if it has risen meanwhile: a rank may raise it and end at
+ * once. */
 static mscrt_status *check_for_loss(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, bool late, mscrt_look *look,
                                     const void *of) {
   mscrt_loss loss;
@@ -42,7 +42,7 @@ static mscrt_status *check_for_loss(struct mscrt_comm *c, mscrt_counter *k, uint
 
 mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, mscrt_look *look,
                                const void *of) {
-  if (has_reached(k, least) || look_again(c, k, least)) return NULL;
+  if (has_reached(k, least) || spin_until_reached(c, k, least)) return NULL;
   int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
   mscrt_status *s = NULL;
   atomic_fetch_add(&k->sleepers, 1);

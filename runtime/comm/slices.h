@@ -1,5 +1,5 @@
-/* slices.h: the elements of all values of an all_reduce in a row, cut into a slice for each member, which reduces it
- * and gives it to the others. */
+/* slices.h: the elements of all values of an all_reduce, in a row, are cut into one slice for each member, which
+ * reduces it and passes it to the others. */
 #ifndef MSCRT_COMM_SLICES_H
 #define MSCRT_COMM_SLICES_H
 

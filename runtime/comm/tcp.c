@@ -4,7 +4,7 @@
  *   alone    the group is this rank
  *   slices   an all_reduce: each member receives its slice of the elements from all others, reduces it piece by piece
  *            as the pieces arrive, and sends the results to all others
- *   boxes    every member sends the boxes that others take from it; what arrives is put together at the end (boxes.c)
+ *   boxes    every member sends the boxes that others need of it, and combines those it gets at the end (boxes.c)
  *
  * Where ranks of one host share memory (transport "hosts"), only one of them speaks with another host about a slice:
  * see host_slices.c; large boxes of each other they take from their arenas, and what all take comes once to a host.
@@ -23,12 +23,12 @@
 #define SILENCE_MS 30000
 #define MAGIC      0x6e61656c
 #define LAST_DATA_MS 100
-#define SHARED_BYTES ((uint64_t)128 << 10) /* boxes of fewer come from ranks of this host over TCP, without barriers */
+#define SHARED_BYTES ((uint64_t)128 << 10) /* below it ranks of one host, too, send boxes over TCP, without barriers */
 #define VERDICT_NS ((int64_t)1000000000) /* to hear why a connection has ended */
-#define WHOLE_BYTES ((uint64_t)256 << 10) /* before and after an all_reduce of two that is not cut into slices */
-/* Where ranks share memory, one that waits for another host waits so much longer than those that wait for ranks of
- * their own host, and they for it; and so does one that cannot tell which rank keeps the others: who is missed first is
- * who is missing. */
+#define WHOLE_BYTES  ((uint64_t)256 << 10) /* up to it an all_reduce of two members is not cut into slices */
+/* A rank that cannot tell which rank keeps the others waiting waits longer before it reports one, so that a rank that
+ * can tell reports first: LATER_MS longer if it waits for another host, or for several ranks; LATEST_MS longer if it
+ * waits for a rank of its own host that itself waits for another host. */
 #define LATER_MS  500
 #define LATEST_MS 1000
 
@@ -49,8 +49,8 @@ uint8_t *mscrt_arena_here(const mscrt_tcp *c, int64_t rank) {
 
 /* ---- duplexes ---- */
 
-/* Adds a duplex to rank `rank`; its spans are appended later. */
-mscrt_duplex *mscrt_add_duplex(const mscrt_running *r, mscrt_duplexes *l, int rank, mscrt_span *out, mscrt_span *in) {
+mscrt_duplex *mscrt_add_duplex(const mscrt_collective_run *r, mscrt_duplexes *l, int rank, mscrt_span *out,
+                               mscrt_span *in) {
   mscrt_duplex *duplex = &l->duplex[l->num++];
   *duplex = (mscrt_duplex){.rank = rank, .fd = r->c->fd[rank], .out = out, .in = in};
   return duplex;
@@ -68,8 +68,7 @@ void mscrt_add_in(mscrt_duplex *l, void *at, uint64_t bytes) {
   l->in_bytes += bytes;
 }
 
-/* Sets the head of a duplex whose spans are known. */
-void mscrt_set_head(const mscrt_running *r, mscrt_duplex *l) {
+void mscrt_set_head(const mscrt_collective_run *r, mscrt_duplex *l) {
   const mscrt_exchange *e = r->e;
   l->own = (mscrt_duplex_head){.magic = MAGIC,
                                .verb = (uint8_t)e->verb,
@@ -82,17 +81,17 @@ void mscrt_set_head(const mscrt_running *r, mscrt_duplex *l) {
                                .back = l->in_bytes};
 }
 
-static mscrt_status *report(const mscrt_running *r, const char *why) {
+static mscrt_status *report(const mscrt_collective_run *r, const char *why) {
   return mscrt_lost_in_collective(r->c->m.rank, r->e, r->site, why);
 }
 
-/* Tells the other ranks that `culprit` is lost, which this rank is the first to notice. */
-static mscrt_status *blame(const mscrt_running *r, int culprit, const char *why) {
+/* Tells the other ranks that this rank finds `culprit` to be lost; returns the status. */
+static mscrt_status *blame(const mscrt_collective_run *r, int culprit, const char *why) {
   mscrt_member_blame(&r->c->m, culprit, why);
   return report(r, why);
 }
 
-static mscrt_status *report_late(const mscrt_running *r, const mscrt_duplexes *l, uint32_t at) {
+static mscrt_status *report_late(const mscrt_collective_run *r, const mscrt_duplexes *l, uint32_t at) {
   char why[320];
   const mscrt_duplex *duplex = &l->duplex[at];
   snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", duplex->rank,
@@ -100,7 +99,7 @@ static mscrt_status *report_late(const mscrt_running *r, const mscrt_duplexes *l
   return blame(r, duplex->rank, why);
 }
 
-static mscrt_status *report_other(const mscrt_running *r, const mscrt_duplex *l) {
+static mscrt_status *report_other(const mscrt_collective_run *r, const mscrt_duplex *l) {
   char why[320];
   const mscrt_duplex_head *t = &l->theirs;
   if (t->magic != MAGIC || t->verb >= MSC_NUM_VERBS || t->dtype >= MSCRT_NUM_DTYPES)
@@ -115,7 +114,7 @@ static mscrt_status *report_other(const mscrt_running *r, const mscrt_duplex *l)
 }
 
 /* Reports a connection that has ended, with the reason from the scheduler, which knows it or will soon. */
-static mscrt_status *report_closed(const mscrt_running *r, int rank, const char *failure) {
+static mscrt_status *report_closed(const mscrt_collective_run *r, int rank, const char *failure) {
   mscrt_member *m = &r->c->m;
   int64_t end = mscrt_now_ns() + VERDICT_NS;
   char why[320];
@@ -131,14 +130,14 @@ static mscrt_status *report_closed(const mscrt_running *r, int rank, const char 
   return blame(r, rank, why);
 }
 
-static void note_steps(const mscrt_running *r, const mscrt_duplexes *l) {
+static void note_steps(const mscrt_collective_run *r, const mscrt_duplexes *l) {
   for (uint32_t i = 0; i < l->num; i++)
     if (l->duplex[i].head_got == sizeof l->duplex[i].theirs &&
         l->duplex[i].theirs.step > r->c->m.seen_step[l->duplex[i].rank])
       mscrt_member_note(&r->c->m, l->duplex[i].rank, l->duplex[i].theirs.step);
 }
 
-static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
+static mscrt_status *move_duplexes(const mscrt_collective_run *r, mscrt_duplexes *l) {
   char why[320];
   int culprit;
   bool later = r->c->o.shares;
@@ -156,7 +155,7 @@ static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
       case MSCRT_DUPLEXES_LATE:
         if (mscrt_member_lost(&r->c->m, &culprit, why)) return report(r, why);
         if (later || mscrt_one_is_late(l)) return report_late(r, l, at);
-        later = true, l->timeout_ms = LATER_MS; /* the ranks that miss one alone tell of it first */
+        later = true, l->timeout_ms = LATER_MS; /* a rank that waits for only one other rank reports first */
         break;
       case MSCRT_DUPLEXES_CLOSED: return report_closed(r, l->duplex[at].rank, failure);
       case MSCRT_DUPLEXES_DIFFER: return report_other(r, &l->duplex[at]);
@@ -168,7 +167,7 @@ static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
   }
 }
 
-mscrt_status *mscrt_move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
+mscrt_status *mscrt_move_duplexes(const mscrt_collective_run *r, mscrt_duplexes *l) {
   if (r->c->local) mscrt_local_set_elsewhere(r->c->local, true);
   mscrt_status *s = move_duplexes(r, l);
   if (r->c->local) mscrt_local_set_elsewhere(r->c->local, false);
@@ -178,13 +177,13 @@ mscrt_status *mscrt_move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
 /* ---- members of this host ---- */
 
 typedef struct {
-  const mscrt_running *r;
+  const mscrt_collective_run *r;
   int64_t begin_ns;
-} meeting_here;
+} host_meeting;
 
-/* The member of this host for which the others wait; -1: all have arrived, or those that have not wait for ranks of
- * other hosts, which are missed there first. */
-static int find_missing(const mscrt_running *r, bool also_elsewhere) {
+/* Returns the number in `local` of a member of this host that has not arrived; -1: all have. Unless also_elsewhere,
+ * members that wait for ranks of other hosts are left out: they report those ranks first. */
+static int find_missing(const mscrt_collective_run *r, bool also_elsewhere) {
   const mscrt_tcp *c = r->c;
   for (int i = 0; i < r->here.group.num; i++) {
     int at = r->here.group.member[i];
@@ -196,8 +195,8 @@ static int find_missing(const mscrt_running *r, bool also_elsewhere) {
 }
 
 static mscrt_status *look_for_loss(const mscrt_comm *local, const void *of, bool late, mscrt_loss *loss) {
-  const meeting_here *k = of;
-  const mscrt_running *r = k->r;
+  const host_meeting *k = of;
+  const mscrt_collective_run *r = k->r;
   mscrt_tcp *c = r->c;
   int culprit, missing = -1;
   loss->culprit = local->o.rank;
@@ -218,14 +217,14 @@ static mscrt_status *look_for_loss(const mscrt_comm *local, const void *of, bool
   return blame(r, rank, loss->why);
 }
 
-mscrt_status *mscrt_meet_here(const mscrt_running *r) {
+mscrt_status *mscrt_meet_here(const mscrt_collective_run *r) {
   return r->here.group.num > 1
-             ? mscrt_local_meet(r->c->local, &r->here, look_for_loss, &(meeting_here){r, mscrt_now_ns()})
+             ? mscrt_local_meet(r->c->local, &r->here, look_for_loss, &(host_meeting){r, mscrt_now_ns()})
              : NULL;
 }
 
-/* Finds the members of this host. */
-static void find_members_here(mscrt_running *r) {
+/* Sets r->here to the members on this host. */
+static void find_members_here(mscrt_collective_run *r) {
   const mscrt_members *g = &r->e->group;
   r->here = (mscrt_exchange){.group = {.partition = g->partition, .member = r->here_member}};
   for (int i = 0; i < g->num; i++) {
@@ -238,11 +237,11 @@ static void find_members_here(mscrt_running *r) {
 /* ---- slices ---- */
 
 typedef struct {
-  const mscrt_running *r;
+  const mscrt_collective_run *r;
   mscrt_pool *pool;
   mscrt_slices s;
   mscrt_duplexes *duplexes;
-  uint8_t *packed; /* the slices of this rank that come, by duplex */
+  uint8_t *packed; /* by duplex: the elements of this rank's slice that it receives */
   uint64_t slice_bytes;
   int64_t begin, end, reduced; /* this rank's slice; elements of it that are reduced */
   int *duplex_of;              /* by rank; -1: this one */
@@ -270,8 +269,8 @@ static void reduce_unit(void *arg, int64_t unit, int worker) {
   }
 }
 
-/* Reduces the units of this rank's slice that have arrived from all members, so that they can be sent. */
-static void reduce_what_came(void *user) {
+/* Reduces the units of this rank's slice that have arrived from all members, and makes them ready to be sent. */
+static void reduce_arrived(void *user) {
   slicing *k = user;
   size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
   int64_t come = k->end - k->begin;
@@ -299,11 +298,12 @@ static void add_elements(const slicing *k, mscrt_duplex *duplex, int64_t begin, 
   }
 }
 
-static mscrt_status *run_tcp_slices(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+static mscrt_status *run_tcp_slices(const mscrt_collective_run *r, mscrt_pool *pool, uint32_t num,
+                                    const mscrt_part *part) {
   mscrt_tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_duplex = 2 * ((size_t)num + 2);
-  mscrt_duplexes duplexes = {.duplex = c->duplex, .work = reduce_what_came};
+  mscrt_duplexes duplexes = {.duplex = c->duplex, .work = reduce_arrived};
   slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .duplexes = &duplexes};
   duplexes.user = &k;
   k.slice_bytes = (uint64_t)k.s.slice * bytes;
@@ -331,7 +331,7 @@ static mscrt_status *run_tcp_slices(const mscrt_running *r, mscrt_pool *pool, ui
 
 /* ---- the table ---- */
 
-static mscrt_status *check_not_lost(const mscrt_running *r) {
+static mscrt_status *check_not_lost(const mscrt_collective_run *r) {
   char why[320];
   int culprit;
   return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : NULL;
@@ -339,7 +339,7 @@ static mscrt_status *check_not_lost(const mscrt_running *r) {
 
 static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                              const mscrt_site *site, mscrt_ticket *out_ticket) {
-  mscrt_running r = {.c = tcp_of(comm), .e = part[0].e, .site = site, .kind = MSCRT_OF_DATA};
+  mscrt_collective_run r = {.c = tcp_of(comm), .e = part[0].e, .site = site, .kind = MSCRT_OF_DATA};
   bool slices = true, ran = false;
   *out_ticket = (mscrt_ticket){0};
   atomic_store(&r.c->m.step, site->step);
@@ -350,9 +350,9 @@ static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, c
   if (r.c->local) mscrt_local_note_step(r.c->local, site->step);
   if (slices && r.c->o.shares) MSCRT_CHECK(mscrt_run_host_slices(&r, pool, num, part, &ran));
   if (ran) return NULL;
-  uint64_t bytes = 0; /* as all members know them */
+  uint64_t bytes = 0; /* the same on all members */
   for (uint32_t i = 0; i < num; i++) bytes += part[i].e->src_bytes + part[i].e->dst_bytes;
-  /* two that send each other all they have send as much as for slices, and wait once instead of twice */
+  /* two members that send each other all elements send as much as with slices, and wait once instead of twice */
   if (slices && (part[0].e->group.num > 2 || bytes > WHOLE_BYTES)) return run_tcp_slices(&r, pool, num, part);
   r.shares = r.c->o.shares && bytes >= SHARED_BYTES;
   if (!r.shares) r.here.group.num = 1;
@@ -380,7 +380,7 @@ static mscrt_status *receive_tcp(mscrt_comm *c, const mscrt_channel *m, void *ds
 static mscrt_status *max_tcp(mscrt_comm *comm, uint64_t value, uint64_t *out_max, const mscrt_site *site) {
   mscrt_tcp *c = tcp_of(comm);
   mscrt_exchange e = {.verb = MSC_ALL_REDUCE, .reduction = MSC_MAX, .group = {.num = c->m.ranks, .index = c->m.rank}};
-  mscrt_running r = {.c = c, .e = &e, .site = site, .kind = MSCRT_OF_VALUES};
+  mscrt_collective_run r = {.c = c, .e = &e, .site = site, .kind = MSCRT_OF_VALUES};
   mscrt_duplexes duplexes = {.duplex = c->duplex};
   atomic_store(&c->m.step, site->step);
   MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * (size_t)c->m.ranks * sizeof(mscrt_span)));
@@ -423,10 +423,10 @@ static void abort_tcp(mscrt_comm *c, const char *reason) {
 
 static void *arena_tcp(mscrt_comm *c) { return tcp_of(c)->arena; }
 
-static uint64_t count_bytes_beside(const mscrt_comm *comm) {
+static uint64_t count_link_bytes(const mscrt_comm *comm) {
   const mscrt_tcp *c = (const mscrt_tcp *)(const void *)comm;
   return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes + c->own_places.bytes +
-         (c->local ? mscrt_comm_local.beside(c->local) : 0);
+         (c->local ? mscrt_comm_local.link_bytes(c->local) : 0);
 }
 
 static void close_connections(mscrt_tcp *c) {
@@ -479,7 +479,7 @@ static bool is_crowded(const mscrt_tcp *c) {
   return false;
 }
 
-/* Shares memory with the ranks of this host, if there are others: then the arena is there. */
+/* Makes the arena: in memory shared with the other ranks of this host, if there are any. */
 static mscrt_status *share_memory(mscrt_tcp *c) {
   char address[80];
   int num = 0;
@@ -571,12 +571,12 @@ static mscrt_status *open_sharing(const mscrt_comm_options *o, mscrt_comm **out_
   return open_tcp(&sharing, out_comm);
 }
 
-#define TRANSPORT(name_, open_, replaces_)                                                                        \
-  {                                                                                                               \
-    .name = name_, .sends = true, .across_hosts = true, .replaces = replaces_, .open = open_, .arena = arena_tcp, \
-    .beside = count_bytes_beside, .run = run_tcp, .lingers = lingers_not, .finish = finish_tcp, .send = send_tcp, \
-    .receive = receive_tcp, .max = max_tcp, .lost = lost_tcp, .culprit = culprit_tcp, .abort = abort_tcp,         \
-    .close = close_tcp,                                                                                           \
+#define TRANSPORT(name_, open_, replaces_)                                                                          \
+  {                                                                                                                 \
+    .name = name_, .sends = true, .across_hosts = true, .replaces = replaces_, .open = open_, .arena = arena_tcp,   \
+    .link_bytes = count_link_bytes, .run = run_tcp, .lingers = lingers_not, .finish = finish_tcp, .send = send_tcp, \
+    .receive = receive_tcp, .max = max_tcp, .lost = lost_tcp, .culprit = culprit_tcp, .abort = abort_tcp,           \
+    .close = close_tcp,                                                                                             \
   }
 
 const mscrt_transport mscrt_comm_tcp = TRANSPORT("tcp", open_tcp, true);

@@ -19,7 +19,7 @@
 
 typedef enum { MSCRT_FOR_CONTROL, MSCRT_FOR_DATA, MSCRT_FOR_MAIL } mscrt_purpose;
 
-/* The message that both ends send first, and with which the client answers the server's. */
+/* Each of the three messages of a handshake (handshake.c). */
 typedef struct {
   char magic[8];
   uint32_t version, purpose;
@@ -62,7 +62,7 @@ typedef enum {
   MSCRT_READY,    /* to it: connected to all ranks */
   MSCRT_GO,       /* from it: all are */
   MSCRT_BEAT,     /* both ways: int64_t step; from the scheduler one of each rank */
-  MSCRT_FAILURE,  /* to it: text, why this rank gives up */
+  MSCRT_FAILURE,  /* to it: mscrt_verdict with text, why this rank gives up */
   MSCRT_BYE,      /* to it: this rank has ended its work; from it: the scheduler has */
   MSCRT_ENDED,    /* from it: mscrt_verdict without text */
   MSCRT_LOST,     /* from it: mscrt_verdict with text */
@@ -92,15 +92,16 @@ typedef struct {
 
 void mscrt_link_open(mscrt_link *l, const mscrt_handshake *h);
 void mscrt_link_close(mscrt_link *l);
-/* Queues a frame and sends what goes without waiting; false: the connection is broken. */
+/* Queues a frame and sends as much as goes without waiting; false: the connection is broken. */
 bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, size_t bytes);
+/* Sends as much of the queue as goes without waiting; false: the connection is broken. */
 bool mscrt_link_flush(mscrt_link *l);
 /* Receives a frame: 1: there is one; 0: not yet; -1: the other end has closed, or sent something else. */
 int mscrt_link_read(mscrt_link *l, mscrt_frame *out_frame);
 /* Waits for a frame until the deadline: 1: there is one; 0: too late; -1: as above. */
 int mscrt_link_wait(mscrt_link *l, int64_t deadline_ns, mscrt_frame *out_frame);
 
-/* What a rank says about itself when it joins. All but rank, host and address must be equal on all ranks. */
+/* Payload of MSCRT_JOIN. All but rank, host and address must be equal on all ranks. */
 typedef struct {
   int32_t rank, ranks; /* rank -1: the scheduler chooses */
   uint64_t plan_hash, arena_bytes;
@@ -143,7 +144,7 @@ typedef struct {
   pthread_mutex_t lock; /* of the link and of what follows */
   pthread_t thread;
   bool has_thread, leader_ended;
-  int wake; /* readable when a rank is lost or has ended */
+  int wake; /* becomes readable when a rank is lost or has ended */
   int stop; /* readable when the thread must end */
   uint64_t job;
   int rank, ranks, silence_ms;
@@ -156,8 +157,9 @@ typedef struct {
   char why[320];
 } mscrt_member;
 
-/* Joins the job: on return all ranks have joined and are listening. Listens at *out_listener, for other ranks. All of
- * m but its lock, link and file descriptors is zero. */
+/* Joins the job: on return all ranks have joined and are listening. *out_listener is the socket at which this rank
+ * listens for others; the caller closes it. *m must be zero except for its lock, which is initialized, and its file
+ * descriptors and culprit, which are -1. */
 mscrt_status *mscrt_member_join(const mscrt_comm_options *o, mscrt_member *m, int *out_listener);
 /* Waits until all ranks are connected, then starts the thread. */
 mscrt_status *mscrt_member_ready(mscrt_member *m);
@@ -165,9 +167,10 @@ mscrt_status *mscrt_member_ready(mscrt_member *m);
 void mscrt_member_close(mscrt_member *m);
 /* Tells the other ranks that this rank gives up because of `culprit`, perhaps itself. */
 void mscrt_member_blame(mscrt_member *m, int culprit, const char *reason);
-/* True if a rank of the job failed or is gone; out_why of at least 320 bytes, out_rank: the rank that failed first. */
+/* True if a rank of the job failed or is gone. *out_rank: the rank that failed first; -1: none. out_why: at least 320
+ * bytes. */
 bool mscrt_member_lost(mscrt_member *m, int *out_rank, char *out_why);
-/* True if this rank will never come again. */
+/* True if rank `rank` has ended its work or is lost; then out_why (at least 320 bytes) says which. */
 bool mscrt_member_is_over(mscrt_member *m, int rank, char *out_why);
 /* Notes that a rank was seen at a step. */
 void mscrt_member_note(mscrt_member *m, int rank, int64_t step);
@@ -179,12 +182,12 @@ typedef struct {
   uint64_t bytes;
 } mscrt_span;
 
-/* The description of a collective that two ranks exchange before its data: they must be equal. */
+/* The description of a collective that two ranks send each other before its data; the two must agree. */
 typedef struct {
   uint32_t magic;
   uint8_t verb, dtype, reduction, kind;
   uint64_t number; /* of the collectives of this pair */
-  int64_t step;    /* may differ by no meaning: it is for reports */
+  int64_t step;    /* for reports; it is not compared */
   uint64_t bytes;  /* of all data to the other end */
   uint64_t back;   /* and from it */
 } mscrt_duplex_head;
@@ -207,7 +210,7 @@ typedef struct {
   mscrt_duplex *duplex;
   struct pollfd *polled; /* room for one more than duplexes */
   int wake, timeout_ms;
-  /* processes what has arrived, and may make more ready to be sent; NULL: nothing to do */
+  /* called when bytes have arrived; may make more bytes ready to be sent; may be NULL */
   void (*work)(void *user);
   void *user;
 } mscrt_duplexes;
@@ -220,18 +223,21 @@ typedef enum {
   MSCRT_DUPLEXES_DIFFER
 } mscrt_duplexes_end;
 
-/* Sends and receives all; returns why it stopped. After CLOSED, LATE and DIFFER *out_duplex is a duplex that explains
- * it; after WOKEN it may be called again. */
+/* Sends and receives all bytes; returns why it stopped: DONE; CLOSED: a connection has ended; LATE: nothing moved for
+ * timeout_ms; DIFFER: another rank runs another collective; WOKEN: `wake` is readable, and this may be called again.
+ * After CLOSED, LATE and DIFFER *out_duplex is the duplex concerned. */
 mscrt_duplexes_end mscrt_duplexes_move(mscrt_duplexes *l, uint32_t *out_duplex);
 /* Sends the heads, as far as possible without waiting: the others learn that this rank has begun. */
 void mscrt_send_heads(mscrt_duplexes *l);
 /* True if the heads of both ends are there and describe one collective. */
 bool mscrt_duplex_agrees(const mscrt_duplex *l);
+/* True if all bytes have been sent, or received. */
 bool mscrt_duplex_is_sent(const mscrt_duplex *l);
 bool mscrt_duplex_has_come(const mscrt_duplex *l);
-/* True if exactly one other rank has not begun the collective, or there is but one: it is who the others wait for. */
+/* True if it is certain for which rank this one waits: exactly one has not begun the collective, or there is only
+ * one. */
 bool mscrt_one_is_late(const mscrt_duplexes *l);
-/* The duplex of a rank that the others wait for. */
+/* Returns the duplex of a rank that has not begun the collective, else of the rank that has sent the smallest share. */
 uint32_t mscrt_late_duplex(const mscrt_duplexes *l);
 
 /* ---- connect.c ---- */
@@ -243,7 +249,8 @@ mscrt_status *mscrt_connect_ranks(const mscrt_member *m, int listener, int *out_
 
 typedef struct mscrt_mail mscrt_mail;
 
-/* Takes over the connections, and starts the thread that puts what comes into the mailboxes of this rank's arena. */
+/* Takes over the connections fds, and starts the thread that writes messages that arrive to the mailboxes of this
+ * rank's arena. */
 mscrt_status *mscrt_mail_open(mscrt_member *m, int *fds, uint8_t *arena, mscrt_mail **out_mail);
 void mscrt_mail_close(mscrt_mail *mail);
 mscrt_status *mscrt_mail_send(mscrt_mail *mail, const mscrt_channel *m, const void *src, const mscrt_site *site);

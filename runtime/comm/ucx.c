@@ -49,8 +49,9 @@ typedef struct {
 /* A status of UCX has one byte: what a function returns beyond that is not defined. */
 static int code_of(int status) { return (int8_t)status; }
 
-/* What began a message: a request, NULL where it has ended at once, or a code. */
-static int take_request(void *began, mscrt_request *out) {
+/* Converts what a function of UCX that begins a message returned: *out is the request, NULL inside where the message
+ * has ended at once. Returns a code, 0 for success. */
+static int request_of(void *began, mscrt_request *out) {
   intptr_t code = (intptr_t)began;
   bool failed = code < 0 && code > -128;
   void *request = failed ? NULL : began;
@@ -72,14 +73,14 @@ static mscrt_status *check_code(ucx_link *l, int status, const char *what) {
 static int send_by_ucx(void *link, const void *src, int bytes, int to, mscrt_request *out_request) {
   ucx_link *l = link;
   const mscrt_ucp_request_param plain = {0};
-  return take_request(l->ucp_tag_send_nbx(l->ep[to], src, (size_t)bytes, (uint64_t)l->m->rank, &plain), out_request);
+  return request_of(l->ucp_tag_send_nbx(l->ep[to], src, (size_t)bytes, (uint64_t)l->m->rank, &plain), out_request);
 }
 
 static int receive_by_ucx(void *link, void *dst, int bytes, int from, mscrt_request *out_request) {
   ucx_link *l = link;
   const mscrt_ucp_request_param plain = {0};
-  return take_request(l->ucp_tag_recv_nbx(l->worker, dst, (size_t)bytes, (uint64_t)from, UINT64_MAX, &plain),
-                      out_request);
+  return request_of(l->ucp_tag_recv_nbx(l->worker, dst, (size_t)bytes, (uint64_t)from, UINT64_MAX, &plain),
+                    out_request);
 }
 
 static int test_ucx(void *link, mscrt_request *request, bool *out_done) {
@@ -141,7 +142,7 @@ static mscrt_status *begin_ucx(ucx_link *l) {
   return check_code(l, l->ucp_worker_get_efd(l->worker, &l->event), "has nothing to wait on");
 }
 
-/* Moves all bytes over a connection, in one direction, until the deadline. */
+/* Sends or receives all bytes over a connection, until the deadline. */
 static mscrt_status *move_all(int fd, bool sends, void *data, size_t bytes, int rank, int64_t deadline_ns) {
   uint8_t *at = data;
   while (bytes) {
@@ -159,7 +160,7 @@ static mscrt_status *move_all(int fd, bool sends, void *data, size_t bytes, int 
   return NULL;
 }
 
-/* Takes the address of another rank's worker, and connects to it. */
+/* Receives the address of another rank's worker, and connects to it. */
 static mscrt_status *connect_worker(ucx_link *l, int rank, int fd, int64_t deadline_ns) {
   uint32_t bytes = 0;
   MSCRT_CHECK(move_all(fd, false, &bytes, sizeof bytes, rank, deadline_ns));
@@ -193,7 +194,7 @@ static mscrt_status *connect_workers(ucx_link *l, const int *fd) {
   return s;
 }
 
-/* ---- the life of one ---- */
+/* ---- closing ---- */
 
 /* Ends the connections; what was sent is on its way when this returns, unless the others are gone. */
 static void close_eps(ucx_link *l, bool idle) {
@@ -203,7 +204,7 @@ static void close_eps(ucx_link *l, bool idle) {
   for (int r = 0; r < l->m->ranks; r++) {
     mscrt_request request;
     bool done = false;
-    if (!l->ep[r] || take_request(l->ucp_ep_close_nbx(l->ep[r], &how), &request)) continue;
+    if (!l->ep[r] || request_of(l->ucp_ep_close_nbx(l->ep[r], &how), &request)) continue;
     while (!done && mscrt_now_ns() < deadline && !test_ucx(l, &request, &done) && !done) poll(NULL, 0, 0);
   }
 }

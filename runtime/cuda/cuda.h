@@ -92,13 +92,13 @@ void mscrt_cuda_free_graphs(mscrt_context *c);
 mscrt_status *mscrt_transfers_ready(mscrt_context *c);
 void mscrt_transfers_close(mscrt_context *c);
 /* Issues a copy; lets calls wait for those numbered up to `upto`. */
-mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_execution *t);
 mscrt_status *mscrt_cuda_wait_for_transfers(mscrt_context *c, uint32_t upto);
 
 /* ---- cuda/nccl_collective.c ---- */
 
 /* Issues a collective in which this rank is alone: copies, in the stream of calls. */
-mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_execution *t);
 
 /* ---- cuda/host_collective.c: collectives and messages through the memory that ranks of a host share ---- */
 
@@ -106,9 +106,9 @@ mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_turn *t)
 mscrt_status *mscrt_cuda_copy_down(mscrt_context *c, uint64_t offset, uint64_t bytes);
 mscrt_status *mscrt_cuda_copy_up(mscrt_context *c, uint64_t offset, uint64_t bytes);
 
-mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                          mscrt_ticket *out_ticket);
-mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_execution *t);
 
 /* ---- cuda/product.c: matrix products by cuBLASLt ---- */
 
@@ -116,7 +116,7 @@ mscrt_status *mscrt_products_open(mscrt_context *c);
 /* Chooses problems and algorithms for all calls, after the calls are built. */
 mscrt_status *mscrt_products_ready(mscrt_context *c);
 void mscrt_products_close(mscrt_context *c);
-mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_execution *t);
 
 /* ---- cuda/cudnn.c: attention and convolutions by cuDNN, as products are by cuBLASLt ---- */
 
@@ -124,6 +124,6 @@ mscrt_status *mscrt_dnn_open(mscrt_context *c);
 /* Finds an engine for each graph, after the calls are built. */
 mscrt_status *mscrt_dnn_ready(mscrt_context *c);
 void mscrt_dnn_close(mscrt_context *c);
-mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_execution *t);
 
 #endif

@@ -257,7 +257,7 @@ static void fill_pack(mscrt_dnn_builder *b, const mscrt_context *c, void *const 
   mscrt_dnn_finalize(b, pack);
 }
 
-mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_execution *t) {
   mscrt_cuda *cuda = mscrt_cuda_of(c);
   const mscrt_dnn *d = cuda->dnn;
   const mscrt_dnn_graph *g = &d->graph[t->record->index];

@@ -79,8 +79,8 @@ static mscrt_status *report_refused_image(const mscrt_cuda *g, cu_result r, char
         MSCRT_ENVIRONMENT,
         "the plan's kernels %s, or compile with --target cuda:sm_%d where ptxas is (GPU %d, %s, driver for CUDA %d.%d)",
         why, g->arch, g->ordinal, g->name, g->driver / 1000, g->driver % 1000 / 10);
-  return mscrt_within(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s", *log ? ": " : "",
-                      mscrt_clean(log, log_room, clean, sizeof clean));
+  return mscrt_add_prefix(mscrt_cuda_failure(&g->cu, r, "cuModuleLoadDataEx"), "the plan's kernels%s%s",
+                          *log ? ": " : "", mscrt_clean_text(log, log_room, clean, sizeof clean));
 }
 
 /* Loads the first image that the driver takes: machine code and PTX may be newer than the driver. */
@@ -219,7 +219,7 @@ static mscrt_status *allocate_memory(mscrt_context *c) {
 static void pin_inputs(mscrt_context *c, uint64_t bytes) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   const char *name = "an error that the driver does not name";
-  cu_result r = g->cu.cuMemHostRegister_v2(c->arena + c->space_at[PLAN_SPACE_INPUT], bytes, 0);
+  cu_result r = g->cu.cuMemHostRegister_v2(c->arena + c->space_offset[PLAN_SPACE_INPUT], bytes, 0);
   g->inputs_pinned = !r;
   if (!r) return;
   g->cu.cuGetErrorName(r, &name);
@@ -302,7 +302,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   return s;
 }
 
-static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_execution *t) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   const mscrt_record *r = t->record;
   plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
@@ -324,7 +324,7 @@ static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-static mscrt_status *issue_call(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *issue_call(mscrt_context *c, const mscrt_execution *t) {
   switch (t->record->kind) {
     case PLAN_CALL_KIND_KERNEL: return launch_kernel(c, t);
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
@@ -337,29 +337,29 @@ static mscrt_status *issue_call(mscrt_context *c, const mscrt_turn *t) {
 static bool fills_queue(mscrt_cuda *g) { return !g->capturing && ++g->issued % QUEUE == 0; }
 
 /* Issues a call; waits for it if calls are measured, since otherwise only the launch would be. */
-static mscrt_status *issue_and_watch(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(mscrt_within(issue_call(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step,
-                           t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
-                           t->record->loc ? t->record->loc : ""));
+static mscrt_status *issue_and_watch(mscrt_context *c, const mscrt_execution *t) {
+  MSCRT_CHECK(mscrt_add_prefix(issue_call(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step,
+                               t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
+                               t->record->loc ? t->record->loc : ""));
   if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
   return fills_queue(mscrt_cuda_of(c)) ? mscrt_cuda_wait(c) : NULL;
 }
 
-static mscrt_status *issue_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+static mscrt_status *issue_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                       mscrt_ticket *out_ticket) {
   return mscrt_cuda_of(c)->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
 }
 
-static mscrt_status *issue_message(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *issue_message(mscrt_context *c, const mscrt_execution *t) {
   return mscrt_cuda_of(c)->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
 }
 
-static mscrt_status *issue_transfer(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *issue_transfer(mscrt_context *c, const mscrt_execution *t) {
   MSCRT_CHECK(mscrt_cuda_transfer(c, t));
   return c->timeline ? mscrt_cuda_wait_for_transfers(c, t->number) : NULL;
 }
 
-static mscrt_status *wait_for_collectives(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
+static mscrt_status *wait_for_collectives(mscrt_context *c, const mscrt_execution *t, uint32_t upto) {
   (void)t;
   return mscrt_cuda_of(c)->links ? mscrt_links_wait_for(c, upto) : NULL;
 }
@@ -405,7 +405,7 @@ static void free_resources(mscrt_context *c) {
   mscrt_transfers_close(c);
   mscrt_products_close(c);
   mscrt_dnn_close(c);
-  if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
+  if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_offset[PLAN_SPACE_INPUT]);
   if (g->results) g->cu.cuMemFreeHost(g->results);
   if (g->memory && g->free_memory) g->free_memory((void *)(uintptr_t)g->memory);
   else if (g->memory) g->cu.cuMemFree_v2(g->memory);

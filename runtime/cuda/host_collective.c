@@ -18,7 +18,7 @@ mscrt_status *mscrt_cuda_copy_up(mscrt_context *c, uint64_t offset, uint64_t byt
 }
 
 /* Waits until other ranks no longer read the host's memory. */
-mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                          mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
   const mscrt_part *part = mscrt_parts_of(c, r, t->slots, false);
@@ -34,7 +34,7 @@ mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, con
   return mscrt_cuda_wait(c);
 }
 
-mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
   uint64_t offset = (uint64_t)((uint8_t *)mscrt_buffer_in_slots(r, 0, t->slots) - c->memory);

@@ -73,8 +73,8 @@ void mscrt_links_unregister(mscrt_context *c);
 
 /* ---- cuda/nccl_collective.c ---- */
 
-mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t);
-mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_execution *t);
+mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_execution *t);
 mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto);
 /* Begin and end the messages of a run; join makes the stream of calls wait for them. */
 void mscrt_links_begin(mscrt_links *l);

@@ -126,7 +126,7 @@ static mscrt_status *issue_group(mscrt_context *c, const mscrt_record *r, const 
   return mscrt_links_check(c, comm, s && s != MSCRT_ncclInProgress ? s : end, msc_verb_name(part[0].e->verb));
 }
 
-static mscrt_status *issue_on_stream(mscrt_context *c, const mscrt_turn *t, const mscrt_part *part) {
+static mscrt_status *issue_on_stream(mscrt_context *c, const mscrt_execution *t, const mscrt_part *part) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   mscrt_links *l = mscrt_cuda_of(c)->links;
   const mscrt_record *r = t->record;
@@ -146,17 +146,18 @@ static mscrt_status *issue_on_stream(mscrt_context *c, const mscrt_turn *t, cons
   return NULL;
 }
 
-mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_execution *t) {
   char text[MSCRT_LINKS_TEXT];
   mscrt_status *s = issue_on_stream(c, t, mscrt_parts_of(c, t->record, t->slots, false));
   if (s)
-    return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, mscrt_links_describe(t->record, text));
+    return mscrt_add_prefix(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step,
+                            mscrt_links_describe(t->record, text));
   if (!c->timeline) return NULL;
   MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* otherwise only the launch would be measured */
   return mscrt_cuda_wait_alone(c, t->record);
 }
 
-mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_part *part = mscrt_parts_of(c, t->record, t->slots, false);
   for (uint32_t i = 0; i < t->record->num_parts; i++) {
     value v = locate_value(c, t->record, part, i);
@@ -197,7 +198,7 @@ static mscrt_status *receive_in_place(mscrt_context *c, mscrt_channel_link *k, c
   return NULL;
 }
 
-mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_record *r = t->record;
   mscrt_channel_link *k = &mscrt_cuda_of(c)->links->channel[r->index];
   cu_address at = (cu_address)(uintptr_t)mscrt_buffer_in_slots(r, 0, t->slots);

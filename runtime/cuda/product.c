@@ -107,7 +107,7 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
   return NULL;
 }
 
-mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_product *p = &mscrt_cuda_of(c)->products->product[t->record->index];
   const mscrt_matmul *m = t->record->matmul;
   bool adds = m->add && !(m->after_first && t->micro == 0);

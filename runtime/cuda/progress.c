@@ -14,7 +14,7 @@ static mscrt_status *report_refusal(mscrt_context *c, nccl_comm comm, nccl_resul
   char clean[200];
   return mscrt_fail(r == MSCRT_ncclRemoteError ? MSCRT_PEER : MSCRT_ENVIRONMENT, "rank %d: NCCL: %s: %s%s%s", c->o.rank,
                     what, n->ncclGetErrorString(r), more && *more ? ": " : "",
-                    more ? mscrt_clean(more, SIZE_MAX, clean, sizeof clean) : "");
+                    more ? mscrt_clean_text(more, SIZE_MAX, clean, sizeof clean) : "");
 }
 
 mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {

@@ -18,12 +18,12 @@ static uint32_t count_batches(const mscrt_program *p) {
 
 static mscrt_status *upload_batch(mscrt_context *c, int64_t index, int slot) {
   mscrt_cuda *g = mscrt_cuda_of(c);
-  uint64_t at = c->space_at[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
-  if (mscrt_feed_is_up(c->feed, index)) return NULL;
+  uint64_t at = c->space_offset[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
+  if (mscrt_feed_is_on_device(c->feed, index)) return NULL;
   MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + at), c->arena + at, c->input_stride,
              g->upload);
   MSCRT_CUDA(&g->cu, cuEventRecord, g->uploaded, g->upload);
-  mscrt_feed_note_up(c->feed, index);
+  mscrt_feed_note_on_device(c->feed, index);
   return NULL;
 }
 
@@ -34,7 +34,7 @@ static mscrt_status *upload_batches(mscrt_context *c, const mscrt_program *p, bo
   for (uint32_t i = 0; c->feed && i < num; i++) {
     int64_t index = step * (int64_t)p->micro + i;
     int slot;
-    MSCRT_CHECK(mscrt_feed_take(c->feed, train, index, &slot));
+    MSCRT_CHECK(mscrt_feed_get(c->feed, train, index, &slot));
     MSCRT_CHECK(upload_batch(c, index, slot));
     if (i == 0) *out_first = slot;
     c->last_slot = slot;
@@ -50,7 +50,7 @@ static mscrt_status *upload_ahead(mscrt_context *c, const mscrt_program *p, bool
   for (uint32_t i = 0; c->feed && i < num; i++) {
     int64_t index = (step + 1) * (int64_t)p->micro + i;
     int slot;
-    if (!mscrt_feed_ahead(c->feed, train, index, &slot)) return NULL;
+    if (!mscrt_feed_try_get(c->feed, train, index, &slot)) return NULL;
     MSCRT_CHECK(upload_batch(c, index, slot));
   }
   return NULL;
@@ -65,7 +65,7 @@ static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
   if (g->num_flags)
     MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results, g->flags, sizeof(int32_t) * g->num_flags, g->stream);
   if (!p->loss || p->loss->ref.space == PLAN_SPACE_CONSTANT) return NULL;
-  uint64_t at = (uint64_t)((uint8_t *)mscrt_at(c, p->loss->ref, 0) - c->arena);
+  uint64_t at = (uint64_t)((uint8_t *)mscrt_address_of(c, p->loss->ref, 0) - c->arena);
   MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results + loss_offset(g), (cu_address)(uintptr_t)(c->memory + at),
              mscrt_dtype_bytes(p->loss->dtype), g->stream);
   return NULL;
@@ -76,10 +76,10 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
   for (uint32_t i = 0; i < g->num_flags; i++) {
     int32_t flag;
     memcpy(&flag, g->results + sizeof flag * i, sizeof flag);
-    MSCRT_CHECK(mscrt_fault_status(c, g->checked[i], step, flag));
+    MSCRT_CHECK(mscrt_kernel_error_status(c, g->checked[i], step, flag));
   }
   if (p->loss && p->loss->ref.space != PLAN_SPACE_CONSTANT)
-    memcpy(mscrt_at(c, p->loss->ref, 0), g->results + loss_offset(g), mscrt_dtype_bytes(p->loss->dtype));
+    memcpy(mscrt_address_of(c, p->loss->ref, 0), g->results + loss_offset(g), mscrt_dtype_bytes(p->loss->dtype));
   return NULL;
 }
 

@@ -17,7 +17,7 @@ struct mscrt_transfers {
 static mscrt_status *make_events(mscrt_context *c, mscrt_transfers *m) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
-    if (c->section[i].num_moves > most) most = c->section[i].num_moves;
+    if (c->section[i].num_transfers > most) most = c->section[i].num_transfers;
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &m->issued, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(mscrt_new_array(&m->ran, most));
   for (; m->num_ran < most; m->num_ran++)
@@ -35,14 +35,14 @@ mscrt_status *mscrt_transfers_ready(mscrt_context *c) {
   MSCRT_CHECK(make_events(c, m));
   cu_result r = mscrt_cuda_of(c)->cu.cuMemHostRegister_v2(host, bytes, 0);
   if (r)
-    return mscrt_within(mscrt_cuda_failure(&mscrt_cuda_of(c)->cu, r, "cuMemHostRegister"),
-                        "rank %d: %" PRIu64 " bytes of the host's memory, for what is offloaded, cannot be pinned",
-                        c->o.rank, bytes);
+    return mscrt_add_prefix(mscrt_cuda_failure(&mscrt_cuda_of(c)->cu, r, "cuMemHostRegister"),
+                            "rank %d: %" PRIu64 " bytes of the host's memory, for what is offloaded, cannot be pinned",
+                            c->o.rank, bytes);
   m->pinned = host;
   return NULL;
 }
 
-mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_execution *t) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   mscrt_transfers *m = mscrt_cuda_of(c)->transfers;
   const mscrt_record *r = t->record;
@@ -50,7 +50,7 @@ mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_turn *t) {
   MSCRT_CUDA(cu, cuEventRecord, m->issued, mscrt_cuda_of(c)->stream);
   MSCRT_CUDA(cu, cuStreamWaitEvent, m->stream, m->issued, 0);
   if (t->number == 1) m->waited = 0;
-  if (mscrt_is_away(r->ref[1].space))
+  if (mscrt_is_offloaded(r->ref[1].space))
     MSCRT_CUDA(cu, cuMemcpyDtoHAsync_v2, buffers[1], (cu_address)(uintptr_t)buffers[0], r->ref[1].bytes, m->stream);
   else
     MSCRT_CUDA(cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)buffers[1], buffers[0], r->ref[0].bytes, m->stream);

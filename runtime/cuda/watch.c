@@ -20,7 +20,8 @@ static mscrt_status *report_timeout(const mscrt_context *c) {
   mscrt_status *s = mscrt_fail(mscrt_cuda_of(c)->links ? MSCRT_PEER : MSCRT_ENVIRONMENT,
                                "the GPU has not come to the end within %d ms%s", c->o.timeout_ms,
                                mscrt_cuda_of(c)->links || r ? "" : "; --trace names the call");
-  return r ? mscrt_within(s, "%s%s%s", r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "") : s;
+  return r ? mscrt_add_prefix(s, "%s%s%s", r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "")
+           : s;
 }
 
 static mscrt_status *check_for_failures(mscrt_context *c, bool late) {
@@ -30,8 +31,8 @@ static mscrt_status *check_for_failures(mscrt_context *c, bool late) {
   if (!s && mscrt_cuda_of(c)->links) s = mscrt_links_check_async(c);
   if (!s && late) s = report_timeout(c);
   if (mscrt_cuda_of(c)->links)
-    s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
-  return mscrt_within(s, "rank %d: step %" PRId64, c->o.rank, c->step);
+    s = mscrt_add_prefix(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
+  return mscrt_add_prefix(s, "rank %d: step %" PRId64, c->o.rank, c->step);
 }
 
 /* True if the GPU has begun another exchange since the last call: then the time limit starts again. */

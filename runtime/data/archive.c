@@ -39,7 +39,7 @@ mscrt_status *mscrt_archive_add_file(mscrt_archive *a, const char *name, uint64_
   char clean[96];
   if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
     return mscrt_fail(MSCRT_INPUT, "%s: '%s' is no file of this folder", a->path,
-                      mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
+                      mscrt_clean_text(name, SIZE_MAX, clean, sizeof clean));
   char *path = NULL;
   if (asprintf(&path, "%s/%s", a->folder, name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   mscrt_status *s = mscrt_archive_add_path(a, path);
@@ -124,7 +124,7 @@ static mscrt_status *check_cover(const mscrt_archive *a, const mscrt_stored *t) 
   const mscrt_shard *s = t->num ? &a->shard[t->first] : NULL;
   uint64_t elems = 0;
   msc_box common;
-  mscrt_clean(t->name, SIZE_MAX, clean, sizeof clean);
+  mscrt_clean_text(t->name, SIZE_MAX, clean, sizeof clean);
   for (uint32_t i = 0; i < t->num; i++) {
     for (int d = 0; d < t->view_rank; d++)
       if (s[i].box.begin[d] > t->view[d] || s[i].box.size[d] > t->view[d] - s[i].box.begin[d])
@@ -151,7 +151,7 @@ mscrt_status *mscrt_archive_sort(mscrt_archive *a) {
     if (!mscrt_shape_bytes(t->rank, t->shape, mscrt_dtype_bytes(t->dtype), &bytes) ||
         !mscrt_shape_bytes(t->view_rank, t->view, mscrt_dtype_bytes(t->dtype), &viewed) || bytes != viewed)
       return mscrt_fail(MSCRT_INPUT, "%s: tensor '%s' has no shape that fits", a->path,
-                        mscrt_clean(t->name, SIZE_MAX, clean, sizeof clean));
+                        mscrt_clean_text(t->name, SIZE_MAX, clean, sizeof clean));
     if (t->num) qsort(&a->shard[t->first], t->num, sizeof *a->shard, compare_shards);
     MSCRT_CHECK(check_cover(a, t));
   }
@@ -159,7 +159,7 @@ mscrt_status *mscrt_archive_sort(mscrt_archive *a) {
   for (uint32_t i = 1; i < a->num; i++)
     if (!compare_stored(&a->tensor[i - 1], &a->tensor[i]))
       return mscrt_fail(MSCRT_INPUT, "%s: two tensors are called '%s'", a->path,
-                        mscrt_clean(a->tensor[i].name, SIZE_MAX, clean, sizeof clean));
+                        mscrt_clean_text(a->tensor[i].name, SIZE_MAX, clean, sizeof clean));
   return NULL;
 }
 

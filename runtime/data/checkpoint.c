@@ -160,11 +160,11 @@ static mscrt_status *copy_slices(mscrt_context *c) {
   for (uint32_t i = 0; i < k->slices.num; i++) {
     const mscrt_rank_slice *s = &k->slices.slice[i];
     msc_box box, buffer;
-    uint8_t *from = mscrt_at(c, s->v->ref, 0);
+    uint8_t *from = mscrt_address_of(c, s->v->ref, 0);
     mscrt_variable_box(c->plan, s->v, c->o.rank, &box, &buffer);
     MSCRT_CHECK(mscrt_fetch(c, (uint64_t)(from - c->arena), mscrt_variable_bytes(s->v)));
     msc_box_copy(s->v->rank, &s->box, &s->box, k->data + s->at, &buffer, from, mscrt_dtype_bytes(s->v->dtype));
-    mscrt_let_go(c, s->v->ref);
+    mscrt_drop_disk_pages(c, s->v->ref);
   }
   return NULL;
 }

@@ -75,11 +75,11 @@ static mscrt_status *add_file(mscrt_archive *a, const place *p, size_t num) {
   for (size_t i = 0; i < num; i++)
     if (i >= a->num - before || strcmp(a->tensor[before + i].name, p[i].tensor))
       return mscrt_fail(MSCRT_INPUT, "%s: the index and the file do not have the same tensors; see '%s'",
-                        a->file[a->num_files - 1].path, mscrt_clean(p[i].tensor, SIZE_MAX, clean, sizeof clean));
+                        a->file[a->num_files - 1].path, mscrt_clean_text(p[i].tensor, SIZE_MAX, clean, sizeof clean));
   if (num == a->num - before) return NULL;
   return mscrt_fail(MSCRT_INPUT, "%s: has tensors of which the index does not know, as '%s'",
                     a->file[a->num_files - 1].path,
-                    mscrt_clean(a->tensor[before + num].name, SIZE_MAX, clean, sizeof clean));
+                    mscrt_clean_text(a->tensor[before + num].name, SIZE_MAX, clean, sizeof clean));
 }
 
 mscrt_status *mscrt_parse_index(mscrt_blob *b, mscrt_archive *a) {

@@ -64,10 +64,10 @@ mscrt_status *mscrt_plan_check_checkpoint(const mscrt_plan *p, const char *path,
 
 static mscrt_status *load_parameter(mscrt_context *c, mscrt_archive *a, const mscrt_stored *t,
                                     const mscrt_variable *v) {
-  mscrt_reading to = {.dtype = v->dtype, .rank = v->rank, .shape = v->shape, .data = mscrt_at(c, v->ref, 0)};
+  mscrt_reading to = {.dtype = v->dtype, .rank = v->rank, .shape = v->shape, .data = mscrt_address_of(c, v->ref, 0)};
   mscrt_variable_box(c->plan, v, c->o.rank, &to.box, &to.buffer);
   MSCRT_CHECK(mscrt_archive_read(a, t, &to));
-  mscrt_let_go(c, v->ref);
+  mscrt_drop_disk_pages(c, v->ref);
   c->needed_bytes += (uint64_t)msc_box_elems(v->rank, &to.box) * mscrt_dtype_bytes(t->dtype);
   return mscrt_store(c, (uint64_t)((uint8_t *)to.data - c->arena), mscrt_variable_bytes(v));
 }

@@ -17,7 +17,7 @@ struct mscrt_feed {
   msc_box *box, *buffer;  /* by input: the part of this rank, and the box of its buffer */
   uint64_t *sample;       /* numbers of the samples of a batch; used by the reader */
   uint64_t *part_sample;  /* numbers of samples in files with parts; used by the reader */
-  uint64_t *whole_sample; /* used by the caller, for mscrt_feed_whole */
+  uint64_t *whole_sample; /* used by the caller, for mscrt_feed_read_whole */
   void *line, *whole_line;
   mscrt_order order; /* of epoch `order_epoch` */
   int64_t order_epoch;
@@ -76,7 +76,7 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index, uint64
     if (!mscrt_stage_reads(p, f->c->stage, i) || !mscrt_data_needs(f->data, i)) continue;
     mscrt_wanted w = mscrt_data_wanted(f->data, i);
     MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, samples_of_input(f, &w), &f->box[i], &f->buffer[i],
-                                   f->line, mscrt_at(f->c, p->input[i].ref, slot_of_batch(f, index)), read));
+                                   f->line, mscrt_address_of(f->c, p->input[i].ref, slot_of_batch(f, index)), read));
   }
   return NULL;
 }
@@ -139,7 +139,7 @@ static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) 
   return s;
 }
 
-mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
+mscrt_status *mscrt_feed_get(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
   *out_slot = slot_of_batch(f, index);
   if (!train && index >= num_eval_batches(f))
     return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", num_eval_batches(f));
@@ -170,7 +170,7 @@ static bool is_batch_ready(mscrt_feed *f, bool train, int64_t index) {
   return !s;
 }
 
-bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
+bool mscrt_feed_try_get(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
   *out_slot = slot_of_batch(f, index);
   if (!train && index >= num_eval_batches(f)) return false;
   pthread_mutex_lock(&f->lock);
@@ -179,9 +179,9 @@ bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
   return ahead;
 }
 
-bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index) { return index < f->up; }
+bool mscrt_feed_is_on_device(const mscrt_feed *f, int64_t index) { return index < f->up; }
 
-void mscrt_feed_note_up(mscrt_feed *f, int64_t index) { f->up = index + 1; }
+void mscrt_feed_note_on_device(mscrt_feed *f, int64_t index) { f->up = index + 1; }
 
 void mscrt_feed_release(mscrt_feed *f) {
   pthread_mutex_lock(&f->lock);
@@ -196,7 +196,7 @@ uint64_t mscrt_samples_per_step(const mscrt_context *c) {
   return (uint64_t)c->feed->data->batch * (uint64_t)mscrt_train_micro(c->plan);
 }
 
-mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out) {
+mscrt_status *mscrt_feed_read_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out) {
   const mscrt_variable *v = &f->c->plan->input[input];
   mscrt_wanted w = mscrt_wanted_of(v);
   msc_box whole = {0};

@@ -23,7 +23,7 @@ struct mscrt_kept {
 
 /* ---- keeping ---- */
 
-static uint8_t *state_in_arena(const mscrt_context *c) { return c->arena + c->space_at[PLAN_SPACE_PERSISTENT]; }
+static uint8_t *state_in_arena(const mscrt_context *c) { return c->arena + c->space_offset[PLAN_SPACE_PERSISTENT]; }
 
 static mscrt_status *make_kept(const mscrt_context *c, mscrt_kept **out_kept) {
   mscrt_kept *k = NULL;
@@ -69,7 +69,7 @@ static void copy_state(const mscrt_context *c, uint8_t *to, const uint8_t *from,
   mscrt_pool_run(c->pool, copy_unit, &(copying){to, from, bytes}, (int64_t)((bytes + CUT_BYTES - 1) / CUT_BYTES));
 }
 
-void mscrt_keep_border(mscrt_context *c) {
+void mscrt_keep_state(mscrt_context *c) {
   mscrt_kept *k = c->kept;
   if (!k) return;
   copy_state(c, k->border, state_in_arena(c), k->bytes);
@@ -241,7 +241,7 @@ static mscrt_status *take_up_state(mscrt_context *c, const mscrt_kept *old, int6
   return NULL;
 }
 
-mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old) {
+mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old) {
   int64_t newest = newest_step(old);
   uint64_t most, far;
   bool *lost = NULL;

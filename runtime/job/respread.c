@@ -183,7 +183,7 @@ mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int r
   if (!s) s = mscrt_max(c, lacks || !k.plan, &lacks);
   *out_whole = !s && !lacks;
   if (!s) memset(c->arena + k.at, 0, (size_t)k.room);
-  if (*out_whole) memcpy(c->arena + c->space_at[PLAN_SPACE_PERSISTENT], k.fresh, (size_t)bytes);
+  if (*out_whole) memcpy(c->arena + c->space_offset[PLAN_SPACE_PERSISTENT], k.fresh, (size_t)bytes);
   free(k.fresh);
   free(k.rank);
   return s;

@@ -257,7 +257,7 @@ mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_
   if (!s) s = make_args(t, &d, &scratch);
   mscrt_library_leave(l, before);
   *out_tile = t;
-  return s ? mscrt_within(s, "tile of %" PRId64 " x %" PRId64 " x %" PRId64, rows, columns, m->k) : NULL;
+  return s ? mscrt_add_prefix(s, "tile of %" PRId64 " x %" PRId64 " x %" PRId64, rows, columns, m->k) : NULL;
 }
 
 /* The elements between the first and the last of a matrix whose lines are `step` apart. */

@@ -11,7 +11,7 @@ static mscrt_status *check_cached(const mscrt_plan *p, const mscrt_plan_cache *k
   const mscrt_variable *v = &p->parameter[k->parameter[i]], *table = &p->parameter[k->parameter[0]];
   plan_ref at = k->at[i];
   msc_box box, buffer, own, rows;
-  if (!mscrt_is_away(v->ref.space)) return bad_cache("'%s' lives on the device", v->name);
+  if (!mscrt_is_offloaded(v->ref.space)) return bad_cache("'%s' lives on the device", v->name);
   if (v->rank < 1 || table->rank < 1 || v->stage != table->stage || v->state != (i > 0))
     return bad_cache("'%s' is no table of stage %u, nor state of one", v->name, table->stage);
   mscrt_variable_box(p, v, 0, &box, &buffer);
@@ -62,7 +62,7 @@ static mscrt_status *check_room_of_others(const mscrt_plan *p) {
     for (uint32_t k = 0; k < p->num_caches; k++)
       for (uint32_t n = 0; n < p->cache[k].num; n++) cached = cached || p->cache[k].parameter[n] == i;
     uint64_t scratch = p->stage[v->stage].bytes[PLAN_SPACE_SCRATCH], need = mscrt_variable_bytes(v);
-    if (mscrt_is_away(v->ref.space) && !cached && need > scratch)
+    if (mscrt_is_offloaded(v->ref.space) && !cached && need > scratch)
       return mscrt_fail(MSCRT_INPUT, "parameter '%s': %" PRIu64 " bytes with a scratch of %" PRIu64, v->name, need,
                         scratch);
   }
@@ -73,6 +73,6 @@ mscrt_status *mscrt_check_caches(mscrt_plan *p) {
   p->num_caches = plan_plan_caches_num(p->root);
   MSCRT_CHECK(mscrt_new_array(&p->cache, p->num_caches));
   for (uint32_t i = 0; i < p->num_caches; i++)
-    MSCRT_CHECK(mscrt_within(check_cache(p, plan_plan_caches(p->root, i), &p->cache[i]), "cache %u", i));
+    MSCRT_CHECK(mscrt_add_prefix(check_cache(p, plan_plan_caches(p->root, i), &p->cache[i]), "cache %u", i));
   return check_room_of_others(p);
 }

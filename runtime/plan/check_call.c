@@ -26,7 +26,7 @@ static mscrt_status *check_range(const mscrt_plan *p, plan_section section, plan
 
 /* Checks a ref that a call computes with, which is on the device. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
-  if (mscrt_is_away(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed))
+  if (mscrt_is_offloaded(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed))
     return mscrt_bad_plan("space %d", r.space);
   return check_range(p, section, r);
 }
@@ -77,7 +77,7 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
                           plan_kernel_num_buffers(k), plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_ref(p, section, plan_call_buffers(c, i), epilogue);
-    if (s) return mscrt_within(s, "buffer %u", i);
+    if (s) return mscrt_add_prefix(s, "buffer %u", i);
   }
   MSCRT_CHECK(check_builtin(c, k, num));
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
@@ -146,7 +146,7 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
     if (!s && in_tile != (r.space == PLAN_SPACE_TILE)) s = mscrt_bad_plan("space %s", space_names[r.space]);
     if (!s && !in_tile) s = check_operand_ref(r, o.elems, o.dtype);
     if (!s && r.written != o.written) s = mscrt_bad_plan("only results are written");
-    if (s || (s = check_results_apart(m, c, i))) return mscrt_within(s, "operand %u", i);
+    if (s || (s = check_results_apart(m, c, i))) return mscrt_add_prefix(s, "operand %u", i);
   }
   if (has_plan_call_epilogue(c) && p->target->calls_whole) return mscrt_bad_plan("a product on a GPU has no epilogue");
   if (!has_plan_call_epilogue(c)) return m->tile_bytes ? mscrt_bad_plan("tiles that nobody takes") : NULL;
@@ -160,7 +160,7 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
     for (uint32_t j = 0; j < num; j++)
       if (j != 2 && plan_call_buffers(e, i).written && refs_overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))
         return mscrt_bad_plan("its epilogue writes to operand %u, which other tiles read", j);
-  return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
+  return mscrt_add_prefix(check_kernel_call(p, section, e, true), "epilogue");
 }
 
 /* The distance from the first element of the heads at one position to behind the last. */
@@ -197,7 +197,7 @@ static mscrt_status *check_graph_call(const mscrt_plan *p, plan_section section,
     for (uint32_t k = first_result; k < num && !s; k++)
       if (k != i && refs_overlap(r, plan_call_buffers(c, k)) && !(i >= first_result && share_rows(g, c, i, k)))
         s = mscrt_bad_plan("a result lies in it");
-    if (s) return mscrt_within(s, "operand %u", i);
+    if (s) return mscrt_add_prefix(s, "operand %u", i);
   }
   return NULL;
 }
@@ -224,10 +224,10 @@ static mscrt_status *check_value_of_collective(const mscrt_plan *p, plan_section
   const mscrt_collective *k = &p->collective[plan_call_index(c)];
   if (k->num_members) k = &p->collective[k->members[i]];
   plan_ref src = plan_call_buffers(c, 2 * i), dst = plan_call_buffers(c, 2 * i + 1);
-  MSCRT_CHECK(mscrt_within(check_ref(p, section, src, false), "source"));
-  MSCRT_CHECK(mscrt_within(check_ref(p, section, dst, false), "destination"));
-  MSCRT_CHECK(mscrt_within(check_operand_ref(src, source_elems(k), k->dtype), "source"));
-  MSCRT_CHECK(mscrt_within(check_operand_ref(dst, destination_elems(k), k->dtype), "destination"));
+  MSCRT_CHECK(mscrt_add_prefix(check_ref(p, section, src, false), "source"));
+  MSCRT_CHECK(mscrt_add_prefix(check_ref(p, section, dst, false), "destination"));
+  MSCRT_CHECK(mscrt_add_prefix(check_operand_ref(src, source_elems(k), k->dtype), "source"));
+  MSCRT_CHECK(mscrt_add_prefix(check_operand_ref(dst, destination_elems(k), k->dtype), "destination"));
   if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written)
     return mscrt_bad_plan("its source is a constant, or not only its destination is written");
   bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSC_ALL_REDUCE;
@@ -273,7 +273,7 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
     return mscrt_bad_plan("%u buffers", plan_call_buffers_num(c));
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_value_of_collective(p, section, c, i);
-    if (s) return num > 1 ? mscrt_within(s, "value %u", i) : s;
+    if (s) return num > 1 ? mscrt_add_prefix(s, "value %u", i) : s;
   }
   return check_values_apart(c);
 }
@@ -303,7 +303,7 @@ static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section secti
     if (r.space == PLAN_SPACE_DISK && r.offset % MSCRT_DISK_PAGE)
       return mscrt_bad_plan("it begins within a page of the disk");
   }
-  if (mscrt_is_away(src.space) == mscrt_is_away(dst.space))
+  if (mscrt_is_offloaded(src.space) == mscrt_is_offloaded(dst.space))
     return mscrt_bad_plan("from space %s to %s", space_names[src.space], space_names[dst.space]);
   if (src.bytes != dst.bytes || src.written || !dst.written)
     return mscrt_bad_plan("%" PRIu64 " bytes to %" PRIu64 ", or not only its destination is written", src.bytes,
@@ -323,8 +323,8 @@ static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section,
   for (uint32_t i = 0; i < num; i++) {
     plan_ref numbers = plan_call_buffers(c, i), slots = plan_call_buffers(c, num + i);
     int64_t dtype = plan_call_dims(c, i + 1);
-    MSCRT_CHECK(mscrt_within(check_ref(p, section, numbers, false), "buffer %u", i));
-    MSCRT_CHECK(mscrt_within(check_ref(p, section, slots, false), "buffer %u", num + i));
+    MSCRT_CHECK(mscrt_add_prefix(check_ref(p, section, numbers, false), "buffer %u", i));
+    MSCRT_CHECK(mscrt_add_prefix(check_ref(p, section, slots, false), "buffer %u", num + i));
     if (dtype != MSCRT_I32 && dtype != MSCRT_I64) return mscrt_bad_plan("numbers of rows of type %" PRId64, dtype);
     mscrt_status *s = check_operand_ref(numbers, slots.bytes / 4, (mscrt_dtype)dtype);
     if (!s) s = check_operand_ref(slots, slots.bytes / 4, MSCRT_I32);
@@ -332,7 +332,7 @@ static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section,
     for (uint32_t k = 0; k < all && !s; k++)
       if (k != num + i && refs_overlap(slots, plan_call_buffers(c, k)))
         s = mscrt_bad_plan("a result lies in buffer %u", k);
-    if (s) return mscrt_within(s, "buffer %u", i);
+    if (s) return mscrt_add_prefix(s, "buffer %u", i);
   }
   return NULL;
 }
@@ -394,8 +394,8 @@ mscrt_status *mscrt_check_calls(const mscrt_plan *p) {
       if (!s) s = check_strips(p, section, j);
       const char *name = plan_call_name(c);
       if (s)
-        return mscrt_within(s, "section '%s', call %u%s%s", plan_section_name(section), j, name ? " of " : "",
-                            name ? name : "");
+        return mscrt_add_prefix(s, "section '%s', call %u%s%s", plan_section_name(section), j, name ? " of " : "",
+                                name ? name : "");
     }
   }
   return NULL;

@@ -204,7 +204,7 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   if (plan_graph_operands_num(t) != g->num_operands)
     return mscrt_bad_plan("%u operands, not %u", plan_graph_operands_num(t), g->num_operands);
   for (uint32_t i = 0; i < g->num_operands; i++) {
-    MSCRT_CHECK(mscrt_within(read_operand(plan_graph_operands(t, i), &g->operand[i]), "operand %u", i));
+    MSCRT_CHECK(mscrt_add_prefix(read_operand(plan_graph_operands(t, i), &g->operand[i]), "operand %u", i));
     if (!type_fits(g, i)) return mscrt_bad_plan("operand %u is of type %d", i, g->operand[i].dtype);
   }
   MSCRT_CHECK(check_sizes(g, size));
@@ -224,7 +224,7 @@ mscrt_status *mscrt_check_graphs(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->graph, p->num_graphs));
   for (uint32_t i = 0; i < p->num_graphs; i++) {
     mscrt_status *s = check_graph(p, plan_plan_graphs(p->root, i), &p->graph[i]);
-    if (s) return mscrt_within(s, "graph %u", i);
+    if (s) return mscrt_add_prefix(s, "graph %u", i);
   }
   return NULL;
 }

@@ -297,7 +297,7 @@ static mscrt_status *check_matmuls(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->matmul, p->num_matmuls));
   for (uint32_t i = 0; i < p->num_matmuls; i++) {
     mscrt_status *s = check_matmul(p, plan_plan_matmuls(p->root, i), &p->matmul[i]);
-    if (s) return mscrt_within(s, "matmul %u", i);
+    if (s) return mscrt_add_prefix(s, "matmul %u", i);
     p->matmul[i].fast_stores = fast_stores;
   }
   return NULL;
@@ -408,7 +408,7 @@ static mscrt_status *check_collectives(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->collective, p->num_collectives));
   for (uint32_t i = 0; i < p->num_collectives; i++) {
     mscrt_status *s = check_plan_collective(p, plan_plan_collectives(p->root, i), i, &p->collective[i]);
-    if (s) return mscrt_within(s, "collective %u", i);
+    if (s) return mscrt_add_prefix(s, "collective %u", i);
   }
   return NULL;
 }
@@ -422,7 +422,7 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
   if (!local) MSCRT_CHECK(find_layout_of(p, layout, v->rank, v->shape, &v->layout));
   if (v->layout && is_partial(v->layout)) return mscrt_bad_plan("it is a partial result");
   if (v->ref.space == PLAN_SPACE_TILE || v->ref.space >= MSCRT_NUM_SPACES ||
-      (v->ref.space > PLAN_SPACE_TILE && !mscrt_is_away(v->ref.space)))
+      (v->ref.space > PLAN_SPACE_TILE && !mscrt_is_offloaded(v->ref.space)))
     return mscrt_bad_plan("space %d", v->ref.space);
   if (v->stage >= p->num_stages) return mscrt_bad_plan("stage %u of %u", v->stage, p->num_stages);
   uint64_t room = mscrt_room(p, v->stage, v->ref.space), need = mscrt_variable_bytes(v);
@@ -494,14 +494,14 @@ static mscrt_status *check_plan_parameters(mscrt_plan *p) {
     mscrt_status *s = read_plan_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s) s = check_model_shape(v, t);
-    if (!s && v->ref.space != PLAN_SPACE_PERSISTENT && !mscrt_is_away(v->ref.space))
+    if (!s && v->ref.space != PLAN_SPACE_PERSISTENT && !mscrt_is_offloaded(v->ref.space))
       s = mscrt_bad_plan("it is not in the persistent space");
-    if (!s && mscrt_is_away(v->ref.space)) s = check_away(p, v);
+    if (!s && mscrt_is_offloaded(v->ref.space)) s = check_away(p, v);
     if (!s && !mscrt_init_ok(v->init, v->dtype))
       s = mscrt_bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
     if (!s && v->tensor && v->weights >= plan_plan_weight_files_num(p->root))
       s = mscrt_bad_plan("weight file %u of %u", v->weights, plan_plan_weight_files_num(p->root));
-    if (s) return mscrt_within(s, "parameter '%s'", v->name);
+    if (s) return mscrt_add_prefix(s, "parameter '%s'", v->name);
   }
   return check_names(p->num_parameters, p->parameter, "parameter");
 }
@@ -534,7 +534,7 @@ static mscrt_status *check_plan_inputs(mscrt_plan *p) {
     if (!s && plan_input_role(t) > MSCRT_MASK) s = mscrt_bad_plan("role %d", plan_input_role(t));
     v->role = (mscrt_role)plan_input_role(t);
     if (!s) s = check_input_batch(p, v);
-    if (s) return mscrt_within(s, "input '%s'", v->name);
+    if (s) return mscrt_add_prefix(s, "input '%s'", v->name);
   }
   return check_names(p->num_inputs, p->input, "input");
 }
@@ -561,7 +561,7 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
     if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = mscrt_bad_plan("a loss must be one float");
     for (uint32_t j = 0; !s && v->loss && j < i; j++)
       if (p->output[j].loss && p->output[j].program == v->program) s = mscrt_bad_plan("a second loss");
-    if (s) return mscrt_within(s, "output '%s'", v->name);
+    if (s) return mscrt_add_prefix(s, "output '%s'", v->name);
   }
   return check_names(p->num_outputs, p->output, "output");
 }
@@ -583,7 +583,7 @@ static mscrt_status *check_header(mscrt_plan *p) {
     if (!strcmp(target, targets[i].name)) p->target = &targets[i];
   if (!p->target)
     return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes%s",
-                      mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean), names);
+                      mscrt_clean_text(target ? target : "", SIZE_MAX, clean, sizeof clean), names);
   for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
     for (uint32_t j = 0; j < i; j++)
       if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j))))

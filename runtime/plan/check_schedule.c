@@ -56,7 +56,7 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
         (mscrt_stage){.bytes[PLAN_SPACE_PERSISTENT] = plan_plan_persistent_bytes(p->root), .micro = UINT64_MAX};
   for (uint32_t i = 0; i < given; i++) {
     mscrt_status *s = check_plan_stage(plan_plan_stages(p->root, i), &p->stage[i]);
-    if (s) return mscrt_within(s, "stage %u", i);
+    if (s) return mscrt_add_prefix(s, "stage %u", i);
   }
   for (uint32_t i = 0; i < p->num_sections; i++) {
     plan_section s = plan_plan_sections(p->root, i);
@@ -94,7 +94,7 @@ static mscrt_status *check_lane(const mscrt_plan *p, uint32_t program, uint32_t 
   const plan_entry *e = mscrt_program_lane(p, program, stage, &num);
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = check_entry(p, stage, mscrt_program_micro(p, program), e[i]);
-    if (s) return mscrt_within(s, "program '%s', stage %u, entry %u", mscrt_program_name(p, program), stage, i);
+    if (s) return mscrt_add_prefix(s, "program '%s', stage %u, entry %u", mscrt_program_name(p, program), stage, i);
   }
   return NULL;
 }

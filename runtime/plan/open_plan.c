@@ -57,7 +57,7 @@ static mscrt_status *check_structure(mscrt_plan *p) {
 static mscrt_status *verify_opened(mscrt_plan *p) {
   MSCRT_CHECK(check_structure(p));
   MSCRT_CHECK(check_sum(p));
-  return mscrt_within(mscrt_check_plan(p), "the plan contradicts itself");
+  return mscrt_add_prefix(mscrt_check_plan(p), "the plan contradicts itself");
 }
 
 static mscrt_status *verify_and_map(mscrt_plan *p, bool trusted) {
@@ -140,7 +140,7 @@ mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *option
     free(bytes);
     return s;
   }
-  return mscrt_within(open_bytes(bytes, size, options, out_plan), "%s", path);
+  return mscrt_add_prefix(open_bytes(bytes, size, options, out_plan), "%s", path);
 }
 
 void mscrt_plan_close(mscrt_plan *p) {

@@ -183,7 +183,7 @@ mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
 static inline bool mscrt_has_slots(uint32_t space) {
   return space == PLAN_SPACE_INPUT || (space >= PLAN_SPACE_CARRIED_FB && space <= PLAN_SPACE_CARRIED_BW);
 }
-static inline bool mscrt_is_away(uint32_t space) { return space >= PLAN_SPACE_HOST; }
+static inline bool mscrt_is_offloaded(uint32_t space) { return space >= PLAN_SPACE_HOST; }
 enum { MSCRT_DISK_PAGE = 4096 }; /* what lies in the space disk begins at a multiple */
 
 /* The bytes of a space that a ref of a section of this stage may reach. */

@@ -31,7 +31,7 @@ mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd)
   int64_t end = mscrt_now_ns() + (int64_t)(o->meet_ms > 0 ? o->meet_ms : o->timeout_ms) * 1000000;
   char address[320];
   MSCRT_CHECK(mscrt_server_address(o->address, server, address, sizeof address));
-  return mscrt_within(mscrt_dial(address, end, out_fd), "server %d at %s", server, address);
+  return mscrt_add_prefix(mscrt_dial(address, end, out_fd), "server %d at %s", server, address);
 }
 
 static mscrt_status *lend(mscrt_pushing *p, int i) {
@@ -45,7 +45,7 @@ static mscrt_status *connect_to_servers(mscrt_pushing *p) {
     mscrt_status *s = mscrt_dial_server(o, i, &p->fd[i]);
     if (!s) s = mscrt_ask_join(p->fd[i], o->rank, o->timeout_ms, &step);
     if (!s) s = lend(p, i);
-    if (s) return mscrt_within(s, "rank %d: server %d", o->rank, i);
+    if (s) return mscrt_add_prefix(s, "rank %d: server %d", o->rank, i);
     if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", i, step);
   }
   return NULL;
@@ -74,7 +74,7 @@ static mscrt_status *ask_one(mscrt_context *c, mscrt_pushing *p, int i, server_q
     mscrt_status_free(s);
     s = ask(c, p, i);
   }
-  return s ? mscrt_within(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step, i) : NULL;
+  return s ? mscrt_add_prefix(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step, i) : NULL;
 }
 
 mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_pushing) {
@@ -162,7 +162,7 @@ static mscrt_status *pull(mscrt_context *c, mscrt_pushing *p, int i) {
                              p->takes[i] ? NULL : p->values, &version, &stop));
   const char *values = p->takes[i] ? p->kept[i] : p->values;
   for (uint32_t k = 0; k < share->num_values; k++)
-    memcpy(mscrt_at(c, share->value[k].v->ref, 0), values + share->value[k].at, share->value[k].bytes);
+    memcpy(mscrt_address_of(c, share->value[k].v->ref, 0), values + share->value[k].at, share->value[k].bytes);
   if (i == server_of_stops(p)) p->stop = stop;
   return NULL;
 }
@@ -190,7 +190,7 @@ static mscrt_status *pull_state(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_served_value *state = share->value + share->num_values;
   MSCRT_CHECK(mscrt_ask_state(p->fd[i], c->o.rank, share->state_bytes, c->o.timeout_ms, p->values));
   for (uint32_t k = 0; k < share->num_states; k++)
-    memcpy(mscrt_at(c, state[k].v->ref, 0), p->values + state[k].at, state[k].bytes);
+    memcpy(mscrt_address_of(c, state[k].v->ref, 0), p->values + state[k].at, state[k].bytes);
   return NULL;
 }
 

@@ -27,7 +27,7 @@ static void copy_sums(const plan_server *p, const mscrt_record *r, const char *s
 }
 
 static void copy_variables(const plan_server *p, const mscrt_served_value *v, uint32_t num, char *to) {
-  for (uint32_t i = 0; i < num; i++) memcpy(to + v[i].at, mscrt_at(p->c, v[i].v->ref, 0), v[i].bytes);
+  for (uint32_t i = 0; i < num; i++) memcpy(to + v[i].at, mscrt_address_of(p->c, v[i].v->ref, 0), v[i].bytes);
 }
 
 static void copy_values(plan_server *p) { copy_variables(p, p->own->value, p->own->num_values, p->values); }
@@ -44,7 +44,7 @@ static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char 
   for (uint32_t i = 0; i < p->shares.num_sections; i++)
     for (uint32_t k = 0; k < p->shares.section[i]->num_calls; k++) {
       const mscrt_record *r = &p->shares.section[i]->call[k];
-      mscrt_turn t = {.section = p->shares.section[i], .record = r, .slots = &first, .step = (int64_t)step};
+      mscrt_execution t = {.section = p->shares.section[i], .record = r, .slots = &first, .step = (int64_t)step};
       bool own = r->served == MSCRT_BY_BOTH;
       if (!r->served) continue;
       if (r->kind == PLAN_CALL_KIND_COLLECTIVE) {
@@ -69,7 +69,7 @@ static bool set_number(void *user, uint64_t number, double value) {
   if (number >= p->c->plan->num_parameters) return false;
   const mscrt_variable *v = &p->c->plan->parameter[number];
   if (!mscrt_is_scalar(v)) return false;
-  mscrt_convert(v->dtype, mscrt_at(p->c, v->ref, 0), 1, MSCRT_F64, &value, false, false, 1);
+  mscrt_convert(v->dtype, mscrt_address_of(p->c, v->ref, 0), 1, MSCRT_F64, &value, false, false, 1);
   return true;
 }
 

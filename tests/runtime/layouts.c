@@ -154,7 +154,7 @@ static int64_t visit_rank(mscrt_context *c, bool check) {
     const mscrt_variable *v = &c->plan->parameter[i];
     msc_box box, buffer, whole = {0};
     if (v->stage != c->stage) continue;
-    visiting k = {v, mscrt_at(c, v->ref, 0), check, 0};
+    visiting k = {v, mscrt_address_of(c, v->ref, 0), check, 0};
     memcpy(whole.size, v->shape, sizeof whole.size);
     mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
     msc_box_runs(v->rank, &box, &buffer, &whole, visit_run, &k);

@@ -109,7 +109,7 @@ static mscrt_status *parse_npy_header(const mscrt_blob *b, cursor c, mscrt_array
       has_shape = true;
     } else {
       return mscrt_bad_file(b, "npy: unknown key '%s' in the header",
-                            mscrt_clean(key, sizeof key, clean, sizeof clean));
+                            mscrt_clean_text(key, sizeof key, clean, sizeof clean));
     }
     if (!take_char(&c, ',') && (c.at == c.end || *c.at != '}'))
       return mscrt_bad_file(b, "npy: %s", "the header's dict does not end");
@@ -118,7 +118,7 @@ static mscrt_status *parse_npy_header(const mscrt_blob *b, cursor c, mscrt_array
     return mscrt_bad_file(b, "npy: the header lacks %s", !descr[0] ? "descr" : !has_shape ? "shape" : "fortran_order");
   if (!npy_dtype(descr, a))
     return mscrt_bad_file(b, "npy: element type '%s' is not supported",
-                          mscrt_clean(descr, sizeof descr, clean, sizeof clean));
+                          mscrt_clean_text(descr, sizeof descr, clean, sizeof clean));
   if (fortran && a->rank > 1)
     return mscrt_bad_file(b, "npy: %s", "the array is in Fortran order; save numpy.ascontiguousarray(a)");
   if (a->rank > MSCRT_MAX_RANK)

@@ -164,7 +164,7 @@ static mscrt_status *push_global(unpickler *u, const char *module, size_t module
   memcpy(text + module_bytes + 1, name, name_bytes);
   if (!allowed)
     return mscrt_bad_file(u->b, "pickle: it names '%s', which has nothing to do with tensors",
-                          mscrt_clean(text, SIZE_MAX, clean, sizeof clean));
+                          mscrt_clean_text(text, SIZE_MAX, clean, sizeof clean));
   return push_new(u, (mscrt_py){.kind = MSCRT_PY_GLOBAL, .text = text});
 }
 

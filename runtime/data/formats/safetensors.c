@@ -108,12 +108,12 @@ static bool element_type(const char *text, mscrt_dtype *out_dtype, uint64_t *out
 
 static mscrt_status *set_named_array(const mscrt_blob *b, const entry *e, uint64_t data_at, mscrt_named_array *out) {
   char clean[96], other[32];
-  mscrt_clean(e->name, SIZE_MAX, clean, sizeof clean);
+  mscrt_clean_text(e->name, SIZE_MAX, clean, sizeof clean);
   mscrt_dtype dtype;
   uint64_t bits, data_bytes = b->bytes - data_at;
   if (!element_type(e->dtype, &dtype, &bits))
     return mscrt_bad_file(b, "safetensors: tensor '%s': unknown element type '%s'", clean,
-                          mscrt_clean(e->dtype, SIZE_MAX, other, sizeof other));
+                          mscrt_clean_text(e->dtype, SIZE_MAX, other, sizeof other));
   if (e->begin > e->end || e->end > data_bytes)
     return mscrt_bad_file(
         b, "safetensors: tensor '%s': bytes %" PRIu64 " .. %" PRIu64 " are not inside the %" PRIu64 " bytes of data",
@@ -152,7 +152,7 @@ static mscrt_status *check_data_cover(const mscrt_blob *b, mscrt_safetensors *t,
     const mscrt_named_array *n = &t->tensor[i];
     if (n->array.at != at)
       return mscrt_bad_file(b, "safetensors: tensor '%s' %s the one before it",
-                            mscrt_clean(n->name, SIZE_MAX, clean, sizeof clean),
+                            mscrt_clean_text(n->name, SIZE_MAX, clean, sizeof clean),
                             n->array.at < at ? "overlaps" : "leaves a gap after");
     at += n->array.bytes;
   }
@@ -162,7 +162,7 @@ static mscrt_status *check_data_cover(const mscrt_blob *b, mscrt_safetensors *t,
   for (size_t i = 1; i < t->num; i++)
     if (!strcmp(t->tensor[i - 1].name, t->tensor[i].name))
       return mscrt_bad_file(b, "safetensors: two tensors are called '%s'",
-                            mscrt_clean(t->tensor[i].name, SIZE_MAX, clean, sizeof clean));
+                            mscrt_clean_text(t->tensor[i].name, SIZE_MAX, clean, sizeof clean));
   return NULL;
 }
 

@@ -205,7 +205,7 @@ static mscrt_status *collect(collecting *c, const mscrt_py *v, const char *name,
   mscrt_array t;
   mscrt_status *s;
   if (mscrt_torch_tensor(c->f, v, &t, &s))
-    return s ? mscrt_within(s, "tensor '%s'", name) : add_torch_tensor(c, name, &t);
+    return s ? mscrt_add_prefix(s, "tensor '%s'", name) : add_torch_tensor(c, name, &t);
   bool dict = v->kind == MSCRT_PY_DICT || mscrt_py_is(v, "collections.OrderedDict");
   if (!dict) return NULL;
   if (++c->visits > MAX_VISITS) return mscrt_bad_file(c->f->zip.b, "pickle: %s", "too many dictionaries");

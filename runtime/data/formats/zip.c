@@ -115,7 +115,7 @@ mscrt_status *mscrt_zip_find(const mscrt_zip *z, const char *name, uint64_t *out
   const mscrt_zip_member *m = z->num ? bsearch(&key, z->member, z->num, sizeof key, compare_members) : NULL;
   uint8_t local[LOCAL_BYTES];
   char clean[96];
-  mscrt_clean(name, SIZE_MAX, clean, sizeof clean);
+  mscrt_clean_text(name, SIZE_MAX, clean, sizeof clean);
   if (!m) return mscrt_bad_file(z->b, "zip: no member '%s'", clean);
   if (!m->is_stored) return mscrt_bad_file(z->b, "zip: member '%s' is compressed", clean);
   if (m->header > z->bytes || z->bytes - m->header < LOCAL_BYTES)
