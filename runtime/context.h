@@ -472,7 +472,7 @@ extern const mscrt_device mscrt_device_cuda;
 struct mscrt_data {
   const mscrt_plan *plan;
   mscrt_samples *samples;        /* by input of the plan */
-  int64_t count, batch;          /* number of samples; samples per batch (0: no input has a batch) */
+  int64_t count, batch;          /* number of samples; samples per batch (1: no input has a batch) */
   mscrt_data_options o;
 };
 

@@ -1,6 +1,6 @@
-/* api.h: declares what the runtime calls of NVIDIA's driver, of cuBLASLt and of NCCL.  It is built without their
- * headers and loads the libraries when a plan needs them.  tests/cuda/headers.c compares every line with the real
- * headers. */
+/* api.h: declares the functions of NVIDIA's driver, cuBLASLt and NCCL that the runtime calls.  The runtime is built
+ * without their headers and loads the libraries when a plan needs them.  tests/cuda/headers.c compares every line with
+ * the real headers. */
 #ifndef MSCRT_CUDA_API_H
 #define MSCRT_CUDA_API_H
 
@@ -251,8 +251,9 @@ typedef struct {
 } mscrt_nccl_api;
 #undef FIELD
 
-/* Loaded until the process ends, into tables of the caller's; what is missing or too old is named.  driver: the CUDA
- * that the driver knows, 12040 is 12.4: libraries for a later one do not run on it. */
+/* Load a library until the process ends and fill the caller's table of its functions; the status names what is missing
+ * or too old.  driver: the version of CUDA that the driver knows, 12040 is 12.4; a library for a later version is
+ * refused. */
 mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver);
 mscrt_status *mscrt_cublas_load(mscrt_cublas_api *api, int driver);
 mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version);
@@ -260,7 +261,8 @@ mscrt_status *mscrt_nccl_load(mscrt_nccl_api *api, int *out_version);
 #define MSCRT_VERSION_TEXT 24
 const char *mscrt_nccl_version(int version, char text[MSCRT_VERSION_TEXT]);
 
-/* `what` failed with this result, in the words of the driver; a lost GPU is told from a refused call. */
+/* Makes the status of a call `what` that returned this result, in the words of the driver; it says whether the GPU is
+ * lost or refused the call. */
 mscrt_status *mscrt_cuda_failure(const mscrt_cuda_api *api, cu_result r, const char *what);
 
 /* For functions that see the table as `cu`. */

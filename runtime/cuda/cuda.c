@@ -1,4 +1,4 @@
-/* cuda.c: enters and leaves the device's context, and tells which addresses a call's buffer can have. */
+/* cuda.c: enters and leaves the device's context, and computes which addresses a buffer of a call can have. */
 #include "runtime/cuda/cuda.h"
 
 mscrt_status *mscrt_cuda_enter(mscrt_cuda *g) {

@@ -52,7 +52,7 @@ typedef struct mscrt_cuda {
   bool *warm;                    /* programs that have run once */
   uint32_t issued;               /* calls issued since the host waited last */
   bool capturing;
-  const mscrt_record *alone;     /* the call that is waited for by itself */
+  const mscrt_record *alone;     /* the call that the host waits for by itself, for messages; NULL: none */
   bool gave_up, stuck;           /* after a failure; stuck: the GPU still works and must not be touched */
   _Atomic uint32_t aborted;      /* NCCL's kernels have been ended */
   mscrt_cuda_graph *graph;       /* [program][input slot of its first batch] */

@@ -1,4 +1,4 @@
-/* moves.c: turns the boxes and peers of an exchange into copies and messages of one GPU, once, at load. */
+/* moves.c: the boxes and peers of an exchange in; copies and messages of one GPU out, once, at load. */
 #include "runtime/cuda/moves.h"
 
 #include <stdlib.h>
@@ -113,8 +113,8 @@ static bool is_term_of_cut(const mscrt_cut *cut, int num_terms, int rank) {
   return false;
 }
 
-/* Adds copies that pack what the receiver of `e` takes from `rank`, box after box; returns the bytes.  `gaps`: leaves
- * room for boxes that it takes from other ranks only. */
+/* Adds copies that pack the boxes that the receiver of `e` gets from `rank`, one after the other; returns the bytes.
+ * `gaps`: leaves room for boxes that it gets from other ranks only. */
 static uint64_t pack_pieces(const mscrt_exchange *e, int rank, bool gaps, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
@@ -154,7 +154,7 @@ typedef struct {
   mscrt_exchange *member;
 } party;
 
-/* True if every member takes one piece from every member, all of its value, and puts them in a row. */
+/* True if every member gets one piece from every member, all of its value, and they follow each other in its result. */
 static bool is_all_gather(const party *p, uint64_t *out_count) {
   const mscrt_members *group = &p->own->group;
   for (int d = 0; d < group->num; d++)
@@ -175,7 +175,7 @@ static bool is_all_gather(const party *p, uint64_t *out_count) {
   return true;
 }
 
-/* The largest number of elements that a member takes. */
+/* Returns the largest number of elements that a member gets. */
 static uint64_t count_most_elems(const party *p) {
   uint64_t most = 0;
   for (int d = 0; d < p->own->group.num; d++) {

@@ -33,9 +33,9 @@ struct mscrt_links {
   cu_address numbers; /* the numbers 0, 1, 2, ... that it copies */
   uint32_t *begun;
   bool aborted;
-  nccl_window *window; /* NCCL's names of the rank's memory, by communicator; NULL: it is no window of it */
+  nccl_window *window; /* by communicator: NCCL's handle of the rank's memory; NULL: the memory is no window of it */
   void **registered;   /* the same where it is not symmetric; those of channels last */
-  bool told;           /* that registering failed */
+  bool told;           /* a line of the log says that registering failed */
 };
 
 /* ---- cuda/progress.c ---- */
@@ -45,7 +45,7 @@ mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r,
 #define MSCRT_LINKS_TEXT 320
 /* Describes an exchange in a text: "all_reduce grad at net.py:7 (ranks 0,1)". */
 const char *mscrt_links_describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]);
-/* The exchange that the GPU began last: its number and its description; 0 and NULL: none. */
+/* Return the number and the description of the exchange that the GPU began last; 0 and NULL: none. */
 uint32_t mscrt_links_begun(const mscrt_links *l);
 const char *mscrt_links_last_begun(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]);
 /* Reports an asynchronous error of a communicator. */

@@ -1,6 +1,5 @@
-/* nccl_communicators.c: makes NCCL's communicators: one for each partition of the ranks into groups, one for each
- * channel of messages. All ranks make them in one order.  No call blocks: a rank that waits notices if another does not
- * come. */
+/* nccl_communicators.c: the partitions of the ranks and the channels of a plan in; a communicator of NCCL for each out.
+ * All ranks make them in the same order.  No call blocks, so a rank that waits notices if another does not come. */
 #include "runtime/cuda/nccl.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* nccl_memory.c: a rank's memory of the GPU, allocated by NCCL where it can, and registered with the communicators, so
  * that exchanges read and write it without copies into NCCL's own buffers.
  *
- * Where every rank has all that it exchanges at the same offsets, which all of them find out together, the memory is a
- * symmetric window, with which NCCL has kernels of less latency; else each rank registers its own.  What an older NCCL
- * does not know is left out. */
+ * If all ranks, which compare this, have the values that they exchange at the same offsets, the memory is a symmetric
+ * window, for which NCCL has kernels of less latency; else each rank registers its own.  Functions that an older NCCL
+ * does not have are not called. */
 #include <stdlib.h>
 
 #include "runtime/cuda/nccl.h"
@@ -21,8 +21,8 @@ bool mscrt_links_allocate(mscrt_context *c, uint64_t bytes) {
 
 static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29); }
 
-/* A number for the memory and for where others read and write it: a rank of an all_gather has its part, and one of a
- * reduce_scatter its result, at an offset of its own. */
+/* Returns a hash of the size of the memory and of the offsets at which others read and write it: in an all_gather a
+ * rank's part, in a reduce_scatter its result, has an offset of its own. */
 static uint64_t describe_places(const mscrt_context *c) {
   const mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t h = mix(mix(mix(1, g->memory_bytes), c->stage), g->links->staging - g->memory);

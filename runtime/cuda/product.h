@@ -38,13 +38,13 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
 
 /* ---- cuda/product_choice.c: the file options.choices ---- */
 
-/* Takes the algorithm from the file, if this library still has it for this problem. */
+/* Reads the algorithm from the file; false: the file has none that this library accepts for this problem. */
 bool mscrt_choice_load(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);
-/* Tells whether this rank chooses for all: ranks that compute the same must get the same bits, so the first rank that
- * has the product chooses. */
+/* *out_is: this rank chooses the algorithm for all ranks: it is the first that has the product. Ranks that compute the
+ * same must get the same bits. */
 mscrt_status *mscrt_choice_is_mine(mscrt_context *c, bool here, bool *out_is);
-/* Sends the algorithm to the other ranks, or takes theirs; p NULL: this rank has no such product.  *out_fits false:
- * this rank's library does not support it. */
+/* Sends the algorithm to the other ranks, or receives it; p NULL: this rank has no such product.  *out_fits false: this
+ * rank's library does not support it. */
 mscrt_status *mscrt_choice_share(mscrt_context *c, mscrt_product *p, bool is_mine, bool *out_fits);
 /* Measures the candidates, takes the fastest and appends it to the file.  Overwrites the product's operands. */
 mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,

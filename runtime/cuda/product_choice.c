@@ -1,4 +1,4 @@
-/* product_choice.c: measures the fastest algorithm for a product once per GPU, library and problem, and keeps it in a
+/* product_choice.c: a product in; its fastest algorithm out, measured once per GPU, library and problem, and kept in a
  * file with a line for each: "GPU|library|problem|" and the algorithm's eight words.  A damaged line, or one of another
  * library, is ignored. */
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* progress.c: tells how far exchanges between GPUs are: NCCL's answers and errors, the exchange that began last; ends
- * them after a failure. */
+/* progress.c: exchanges between GPUs in; their errors, and the exchange that began last, out; ends them after a
+ * failure. */
 #include <sched.h>
 #include <stdio.h>
 

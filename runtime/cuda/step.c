@@ -1,5 +1,5 @@
-/* step.c: runs a program on a GPU.  Batches are uploaded during the run before; flags and loss are copied back last,
- * and the host waits once, for these.
+/* step.c: a program and a step in; a run of it on the GPU out.  Its batches are uploaded during the run before; flags
+ * and loss are copied back at the end, and the host waits once, for these.
  *
  * The first run of a program is issued call by call, since libraries load their kernels then.  Later runs are captured,
  * once per input slot that a step may begin with, and replayed. */

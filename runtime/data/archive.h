@@ -1,5 +1,5 @@
-/* archive.h: named tensors that lie in one or many files, whoever wrote them: a safetensors file, a checkpoint of msc,
- * a folder of Hugging Face's, of PyTorch's. What is read is a box of a tensor, and of the files only its bytes.
+/* archive.h: named tensors in one or many files of any known format: a safetensors file, a checkpoint of msc, a folder
+ * of Hugging Face or PyTorch. A reader asks for a box of a tensor, and only its bytes are read from the files.
  *
  * Example: w [4, 6] was written by two ranks, rows 0..1 and 2..3, each a shard in a file of its own. A rank that holds
  * columns 0..2 reads two runs of twelve bytes from each file. */
@@ -62,7 +62,7 @@ typedef struct {
   uint8_t *line;       /* scratch memory for runs */
   void *hash;
   uint32_t num_texts;
-  char **text; /* what names point to */
+  char **text; /* the memory that names point to */
   int64_t room[4];
 } mscrt_archive;
 
@@ -96,7 +96,8 @@ mscrt_status *mscrt_archive_open_file(mscrt_archive *a, uint32_t file);
 
 /* ---- read_archive.c ---- */
 
-/* What is read: a box of a tensor that is seen with this shape, into memory of the box `buffer`, converted. */
+/* The destination of a read: box `box` of a tensor that has `shape`, converted to `dtype`, goes to `data`, which is the
+ * memory of the box `buffer`. */
 typedef struct {
   mscrt_dtype dtype;
   int rank;

@@ -1,5 +1,5 @@
-/* data.c: opens a data set: which file belongs to which input, whether they agree, and which samples are for
- * training and for evaluation. */
+/* data.c: names of files for inputs in; an opened data set out: a file for each input, all with the same number of
+ * samples, and the ranges of samples for training and evaluation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ bool mscrt_data_has_labels(const mscrt_data *d) {
   return true;
 }
 
-/* Does the rank of the data set, whose files have parts, read any of this input? */
+/* True if the rank of a data set whose files hold parts reads some of this input. */
 static bool reads_any(const mscrt_data *d, uint32_t input) {
   mscrt_wanted w = mscrt_data_wanted(d, input);
   bool any = mscrt_stage_reads(d->plan, mscrt_stage_of(d->plan, d->o.rank), input);

@@ -1,4 +1,4 @@
-/* data.h: reads files of tensors and samples, and gives inputs and parameters their values. */
+/* data.h: files of tensors and samples in; values of inputs and parameters out. */
 #ifndef MSCRT_DATA_H
 #define MSCRT_DATA_H
 
@@ -53,7 +53,7 @@ void mscrt_sync_folder(const char *path);
 void mscrt_sync_folder_of(const char *path);
 /* Removes a folder of files, in which there are no folders; one that does not exist is no failure. */
 mscrt_status *mscrt_remove_folder(const char *path);
-/* Is there a folder of this name, or a link to one? */
+/* True if there is a folder of this name, or a link to one. */
 bool mscrt_is_folder(const char *path);
 
 /* ---- data/folder.c: the same of a folder, whose files are written into `partial`, beside it ---- */
@@ -67,7 +67,7 @@ mscrt_status *mscrt_folder_name(const char *path, mscrt_folder *out_folder);
 /* Makes the empty folder `partial`. What is under the name must be an empty folder, or one with a file `marker` (NULL:
  * must be empty), which the new one replaces. */
 mscrt_status *mscrt_folder_make(const mscrt_folder *f, const char *marker);
-/* Does both; after a failure nothing is left. */
+/* mscrt_folder_name and mscrt_folder_make; after a failure nothing is left. */
 mscrt_status *mscrt_folder_begin(const char *path, const char *marker, mscrt_folder *out_folder);
 /* Gives the folder its name, and removes the one that had it. */
 mscrt_status *mscrt_folder_place(const mscrt_folder *f);

@@ -1,4 +1,4 @@
-/* file.c: writes a file that stands under its name only when it is complete; folders of such files. */
+/* file.c: writes a file that gets its name only when it is complete. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* folder.c: a folder of files that stands under its name only when it is complete. */
+/* folder.c: makes a folder of files that gets its name only when it is complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* load_parameters.c: parameters and state from files into a context: from any layout, of any number of ranks, into the
- * rank's own boxes. */
+/* load_parameters.c: files with parameters and state, written under any layout by any number of ranks, in; the boxes of
+ * this rank in its context out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +155,7 @@ static mscrt_status *find_initial_value(mscrt_archive *a, uint32_t file, const m
 }
 
 /* Checks, or with a context loads, the parameters and state that take their values from one file. */
-static mscrt_status *take_tensors(const mscrt_plan *p, mscrt_context *c, uint32_t file, mscrt_archive *a) {
+static mscrt_status *load_tensors_of_file(const mscrt_plan *p, mscrt_context *c, uint32_t file, mscrt_archive *a) {
   mscrt_status *s = NULL;
   for (uint32_t i = 0; i < p->num_parameters && !s; i++) {
     const mscrt_variable *v = &p->parameter[i];
@@ -183,7 +183,7 @@ static mscrt_status *take_file(const mscrt_plan *p, mscrt_context *c, uint32_t f
   }
   mscrt_archive a;
   s = mscrt_archive_of_file(&b, &a);
-  if (!s) s = take_tensors(p, c, file, &a);
+  if (!s) s = load_tensors_of_file(p, c, file, &a);
   if (c) c->loaded_bytes += a.read_bytes;
   mscrt_archive_close(&a);
   return s;

@@ -25,15 +25,15 @@
 
 /* ---- reading ---- */
 
-/* Takes the key of the next member, which must have this name. first: no comma stands before it. */
-static bool take_key(mscrt_json *r, const char *want, bool first) {
+/* Reads the key of the next member, which must have this name. first: no comma stands before it. */
+static bool read_key(mscrt_json *r, const char *want, bool first) {
   char *key;
   return (first || mscrt_json_token(r, ',')) && mscrt_json_string(r, &key) && !strcmp(key, want) &&
          mscrt_json_token(r, ':');
 }
 
-/* Takes the key of a member that may be absent; then nothing is taken. */
-static bool take_optional(mscrt_json *r, const char *want) {
+/* Reads the key of a member that may be absent; then nothing is read. */
+static bool read_optional_key(mscrt_json *r, const char *want) {
   char *at = r->at;
   size_t n = strlen(want);
   if (!mscrt_json_token(r, ',')) return false;
@@ -49,17 +49,17 @@ static mscrt_status *take_head(mscrt_json *r, mscrt_archive *a) {
   char *format;
   uint64_t version, ranks;
   mscrt_progress *p = &a->progress;
-  if (!mscrt_json_token(r, '{') || !take_key(r, "format", true) || !mscrt_json_string(r, &format) ||
+  if (!mscrt_json_token(r, '{') || !read_key(r, "format", true) || !mscrt_json_string(r, &format) ||
       strcmp(format, "msc checkpoint"))
     return mscrt_bad_json(r, "this is no checkpoint of msc");
-  if (!take_key(r, "version", false) || !mscrt_json_number(r, &version)) return mscrt_bad_json(r, "no version");
+  if (!read_key(r, "version", false) || !mscrt_json_number(r, &version)) return mscrt_bad_json(r, "no version");
   if (version != VERSION)
     return mscrt_bad_file(r->blob, "version %" PRIu64 " of the format; this msc reads version %d", version, VERSION);
-  if (!take_key(r, "step", false) || !mscrt_json_number(r, &p->step) || p->step > INT64_MAX ||
-      !take_key(r, "seed", false) || !mscrt_json_number(r, &p->seed) || !take_key(r, "samples", false) ||
-      !mscrt_json_number(r, &p->samples) || !take_key(r, "ranks", false) || !mscrt_json_number(r, &ranks) ||
-      ranks > INT32_MAX || !take_key(r, "plan", false) || !mscrt_json_hex(r, &p->plan) ||
-      !take_key(r, "model", false) || !mscrt_json_hex(r, &p->model))
+  if (!read_key(r, "step", false) || !mscrt_json_number(r, &p->step) || p->step > INT64_MAX ||
+      !read_key(r, "seed", false) || !mscrt_json_number(r, &p->seed) || !read_key(r, "samples", false) ||
+      !mscrt_json_number(r, &p->samples) || !read_key(r, "ranks", false) || !mscrt_json_number(r, &ranks) ||
+      ranks > INT32_MAX || !read_key(r, "plan", false) || !mscrt_json_hex(r, &p->plan) ||
+      !read_key(r, "model", false) || !mscrt_json_hex(r, &p->model))
     return mscrt_bad_json(r, "step, seed, samples, ranks, plan and model are expected");
   p->ranks = (uint32_t)ranks;
   a->is_checkpoint = true;
@@ -67,13 +67,13 @@ static mscrt_status *take_head(mscrt_json *r, mscrt_archive *a) {
 }
 
 static mscrt_status *take_file_names(mscrt_json *r, mscrt_archive *a) {
-  if (!take_key(r, "files", false) || !mscrt_json_token(r, '[')) return mscrt_bad_json(r, "files are expected");
+  if (!read_key(r, "files", false) || !mscrt_json_token(r, '[')) return mscrt_bad_json(r, "files are expected");
   if (mscrt_json_token(r, ']')) return NULL;
   do {
     char *name;
     uint64_t bytes;
-    if (!mscrt_json_token(r, '{') || !take_key(r, "name", true) || !mscrt_json_string(r, &name) ||
-        !take_key(r, "bytes", false) || !mscrt_json_number(r, &bytes) || !bytes || !mscrt_json_token(r, '}'))
+    if (!mscrt_json_token(r, '{') || !read_key(r, "name", true) || !mscrt_json_string(r, &name) ||
+        !read_key(r, "bytes", false) || !mscrt_json_number(r, &bytes) || !bytes || !mscrt_json_token(r, '}'))
       return mscrt_bad_json(r, "a file is not {name, bytes}");
     MSCRT_CHECK(mscrt_archive_add_file(a, name, bytes));
   } while (mscrt_json_token(r, ','));
@@ -84,10 +84,10 @@ static mscrt_status *take_shard(mscrt_json *r, mscrt_archive *a, const mscrt_sto
   mscrt_shard s = {.hashed = true};
   uint64_t file, elems, bytes;
   int begins, sizes;
-  if (!mscrt_json_token(r, '{') || !take_key(r, "file", true) || !mscrt_json_number(r, &file) ||
-      !take_key(r, "at", false) || !mscrt_json_number(r, &s.at) || !take_key(r, "begin", false) ||
-      !mscrt_json_sizes(r, &begins, s.box.begin) || !take_key(r, "size", false) ||
-      !mscrt_json_sizes(r, &sizes, s.box.size) || !take_key(r, "xxh3", false) || !mscrt_json_hex(r, &s.xxh3) ||
+  if (!mscrt_json_token(r, '{') || !read_key(r, "file", true) || !mscrt_json_number(r, &file) ||
+      !read_key(r, "at", false) || !mscrt_json_number(r, &s.at) || !read_key(r, "begin", false) ||
+      !mscrt_json_sizes(r, &begins, s.box.begin) || !read_key(r, "size", false) ||
+      !mscrt_json_sizes(r, &sizes, s.box.size) || !read_key(r, "xxh3", false) || !mscrt_json_hex(r, &s.xxh3) ||
       !mscrt_json_token(r, '}'))
     return mscrt_bad_json(r, "a shard is not {file, at, begin, size, xxh3}");
   if (file >= a->num_files || begins != t->view_rank || sizes != t->view_rank)
@@ -105,15 +105,16 @@ static mscrt_status *take_tensor(mscrt_json *r, mscrt_archive *a) {
   mscrt_stored t = {.known = true};
   char *name, *dtype;
   if (!mscrt_json_string(r, &name) || !mscrt_json_token(r, ':') || !mscrt_json_token(r, '{') ||
-      !take_key(r, "dtype", true) || !mscrt_json_string(r, &dtype) || !mscrt_dtype_of_safetensors(dtype, &t.dtype) ||
-      !take_key(r, "shape", false) || !mscrt_json_sizes(r, &t.rank, t.shape))
+      !read_key(r, "dtype", true) || !mscrt_json_string(r, &dtype) || !mscrt_dtype_of_safetensors(dtype, &t.dtype) ||
+      !read_key(r, "shape", false) || !mscrt_json_sizes(r, &t.rank, t.shape))
     return mscrt_bad_json(r, "a tensor has no element type or no shape");
   t.name = name;
   t.view_rank = t.rank;
   memcpy(t.view, t.shape, sizeof t.view);
-  if (take_optional(r, "view") && !mscrt_json_sizes(r, &t.view_rank, t.view)) return mscrt_bad_json(r, "no view");
-  if (take_optional(r, "state") && !mscrt_json_bool(r, &t.state)) return mscrt_bad_json(r, "true or false is expected");
-  if (!take_key(r, "shards", false) || !mscrt_json_token(r, '[')) return mscrt_bad_json(r, "shards are expected");
+  if (read_optional_key(r, "view") && !mscrt_json_sizes(r, &t.view_rank, t.view)) return mscrt_bad_json(r, "no view");
+  if (read_optional_key(r, "state") && !mscrt_json_bool(r, &t.state))
+    return mscrt_bad_json(r, "true or false is expected");
+  if (!read_key(r, "shards", false) || !mscrt_json_token(r, '[')) return mscrt_bad_json(r, "shards are expected");
   MSCRT_CHECK(mscrt_archive_add_tensor(a, &t));
   if (!mscrt_json_token(r, ']')) {
     do MSCRT_CHECK(take_shard(r, a, &t));
@@ -127,19 +128,19 @@ static mscrt_status *take_manifest(mscrt_json *r, mscrt_archive *a) {
   uint64_t seal;
   MSCRT_CHECK(take_head(r, a));
   MSCRT_CHECK(take_file_names(r, a));
-  if (!take_key(r, "tensors", false) || !mscrt_json_token(r, '{')) return mscrt_bad_json(r, "tensors are expected");
+  if (!read_key(r, "tensors", false) || !mscrt_json_token(r, '{')) return mscrt_bad_json(r, "tensors are expected");
   if (!mscrt_json_token(r, '}')) {
     do MSCRT_CHECK(take_tensor(r, a));
     while (mscrt_json_token(r, ','));
     if (!mscrt_json_token(r, '}')) return mscrt_bad_json(r, "'}' is expected");
   }
-  if (!take_key(r, "xxh3", false) || !mscrt_json_hex(r, &seal) || !mscrt_json_token(r, '}'))
+  if (!read_key(r, "xxh3", false) || !mscrt_json_hex(r, &seal) || !mscrt_json_token(r, '}'))
     return mscrt_bad_json(r, "the manifest does not end with its checksum");
   mscrt_json_blanks(r);
   return r->at == r->end ? NULL : mscrt_bad_json(r, "something follows the object");
 }
 
-/* Is the checksum at the end that of the text before it? */
+/* True if the checksum at the end is that of the text before it. */
 static bool is_sealed(const char *text, size_t bytes) {
   size_t seal = sizeof SEAL - 1;
   char want[sizeof SEAL];

@@ -1,4 +1,5 @@
-/* rank_slices.c: a plan -> which rank writes which part of its parameters; the files of ranks, and one file of all. */
+/* rank_slices.c: a plan in; which rank writes which part of its parameters, and the files of ranks, or one file of all,
+ * out. */
 #include "runtime/data/rank_slices.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #include "runtime/data/json.h"
 
-/* ---- who writes what ---- */
+/* ---- which rank writes a slice ---- */
 
 typedef struct {
   msc_box box;

@@ -1,4 +1,4 @@
-/* read_ahead.c: reads batches of a data set into the input slots of one rank: each rank reads the boxes that its
+/* read_ahead.c: a data set in; its batches in the input slots of one rank out: each rank reads the boxes that its
  * layouts name. A batch stays in its slot until it is released. A thread reads large batches ahead, as far as there are
  * slots; the caller reads small ones, since waking a thread would cost more. */
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* read_archive.c: a box of a tensor in; of the files that hold its shards only the bytes of the box are read. */
+/* read_archive.c: a box of a tensor in; its elements, converted, out. Of the files of its shards only the bytes of the
+ * box are read. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -1,5 +1,5 @@
-/* read_samples.c: the file of one input as samples: finds its format, checks that it fits, and reads boxes of batches
- * from it. */
+/* read_samples.c: the file of one input in; boxes of batches of its samples out. Finds the format of the file and
+ * checks that it fits the input. */
 #include <stdlib.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -194,7 +194,8 @@ static mscrt_status *inflate_samples(mscrt_blob *b, const mscrt_wanted *w, const
 
 /* ---- opening ---- */
 
-/* Opens what is decoded sample by sample; *out_is: it is such a file. The blob then has the name alone. */
+/* Opens a file whose samples are decoded one by one; *out_is: it is such a file, and the blob then has only its
+ * name. */
 static mscrt_status *open_records(mscrt_samples *s, const mscrt_wanted *w, const char *path, const char *suffix,
                                   bool *out_is) {
   bool folder = mscrt_is_folder(path), csv = mscrt_is_csv_name(path), parquet = mscrt_is_parquet_name(path);

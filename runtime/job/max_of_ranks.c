@@ -1,4 +1,4 @@
-/* max_of_ranks.c: a number of every rank in; the largest of them, which all ranks then know, out. */
+/* max_of_ranks.c: a number of every rank in; the largest of them, on all ranks, out. */
 #include "runtime/context.h"
 
 mscrt_status *mscrt_max(mscrt_context *c, uint64_t value, uint64_t *out_max) {

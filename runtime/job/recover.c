@@ -1,7 +1,8 @@
-/* recover.c: goes on after a rank is lost: the same job, at the same step. Every rank keeps its state as it was before
- * the running step. A step is done when all ranks have met behind it, so no two ranks are more than one step apart, and
- * all that are left have the state of the newest border. They meet again, with new processes in the places of the lost
- * ones, which get their state from ranks that hold the same parts; or as another number of ranks (see respread.c). */
+/* recover.c: a job that has lost ranks in; the same job at the same step out. Every rank keeps a copy of its state
+ * before the running step, at the "border". A step is done when all ranks have met at its end, so no two ranks are more
+ * than one step apart, and all ranks that are left have the state of the newest border. They meet again, with new
+ * processes in the places of lost ones, which get their state from ranks that hold the same parts; or as another number
+ * of ranks (see respread.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ struct mscrt_kept {
   const mscrt_plan *plan;
   int rank;
   uint64_t bytes;
-  uint8_t *border, *live; /* state before the step that runs; behind the last one, between two meetings */
+  uint8_t *border, *live; /* state before the running step; state after the last step, after the context is closed */
   int64_t border_step;    /* -1: no step has begun */
   bool is_live;           /* the arena, or `live`, is the state at live_step */
   int64_t live_step;
@@ -86,9 +87,9 @@ mscrt_status *mscrt_commit_step(mscrt_context *c, double loss) {
   return mscrt_max(c, 0, &all);
 }
 
-/* ---- whom a rank gets its state from ---- */
+/* ---- finding the ranks that have a state ---- */
 
-/* Does rank a hold all that b holds of a parameter, in the same places? */
+/* True if rank a holds the same part of a parameter as rank b, or b holds nothing of it. */
 static bool is_same_box(const mscrt_plan *p, const mscrt_variable *v, int a, int b) {
   msc_box box[2], buffer[2];
   mscrt_variable_box(p, v, a, &box[0], &buffer[0]);
@@ -116,7 +117,7 @@ bool mscrt_plan_restores(const mscrt_plan *plan, int rank, const bool *lost, siz
   return true;
 }
 
-/* ---- moving it ---- */
+/* ---- moving states ---- */
 
 /* Makes this rank's part in the exchange of a parameter: a lost rank gets all of its bytes from its holder. */
 static mscrt_status *make_parameter_exchange(const mscrt_context *c, const mscrt_variable *v, const bool *lost,
@@ -183,7 +184,7 @@ static mscrt_status *move_parameter(mscrt_context *c, const mscrt_variable *v, c
   return s;
 }
 
-/* ---- agreeing ---- */
+/* ---- agreeing on a state ---- */
 
 static int64_t newest_step(const mscrt_kept *k) { return !k ? -1 : k->is_live ? k->live_step : k->border_step; }
 
@@ -197,7 +198,8 @@ static mscrt_status *find_lost(mscrt_context *c, bool is_lost, bool *lost) {
   }
 }
 
-/* Agrees on the loss of the last step that is done: every rank that knows it passes its bits, as a number above 0. */
+/* Agrees on the loss of the last step that is done: the largest of the bits, plus 1, that ranks pass which know it;
+ * ranks that do not know it pass 0. */
 static mscrt_status *agree_on_loss(mscrt_context *c, double own, double *out_loss) {
   uint64_t bits = 0;
   if (isfinite(own)) memcpy(&bits, &own, sizeof bits), bits++;
@@ -207,7 +209,8 @@ static mscrt_status *agree_on_loss(mscrt_context *c, double own, double *out_los
   return NULL;
 }
 
-/* Gives the lost ranks their state, where all have the same plan as before; *out_whole: somebody had each part. */
+/* Copies their state to the lost ranks, where all ranks have the same plan as before. *out_whole: some rank had each
+ * part; else nothing is set. */
 static mscrt_status *replace_lost(mscrt_context *c, const mscrt_kept *old, const uint8_t *state, const bool *lost,
                                   bool *out_whole) {
   *out_whole = true;
@@ -219,7 +222,7 @@ static mscrt_status *replace_lost(mscrt_context *c, const mscrt_kept *old, const
   return NULL;
 }
 
-static mscrt_status *take_up_state(mscrt_context *c, const mscrt_kept *old, int64_t step, bool *lost) {
+static mscrt_status *restore_state_of_step(mscrt_context *c, const mscrt_kept *old, int64_t step, bool *lost) {
   bool whole, has = old && newest_step(old) >= 0, live = has && old->is_live && old->live_step == step;
   double loss = !has ? (double)NAN : live ? old->live_loss : old->border_loss;
   const uint8_t *state = !has ? NULL : live ? old->live : old->border;
@@ -252,7 +255,7 @@ mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old) {
   if (!most) return NULL; /* the job begins */
   MSCRT_CHECK(mscrt_max(c, newest < 0 ? 0 : UINT64_MAX - (uint64_t)newest, &far));
   MSCRT_CHECK(mscrt_new_array(&lost, c->o.ranks));
-  mscrt_status *s = take_up_state(c, old, (int64_t)(UINT64_MAX - far), lost);
+  mscrt_status *s = restore_state_of_step(c, old, (int64_t)(UINT64_MAX - far), lost);
   free(lost);
   return s;
 }

@@ -1,6 +1,6 @@
-/* respread.c: the parts of a state as ranks of one plan kept it in, those as the ranks of another plan have it out. One
- * rank after another tells all others what it has of a parameter that no rank before it had; each takes what it needs.
- * Only for meetings: all of the state passes by every rank. */
+/* respread.c: the parts of a state that ranks kept under one plan in; the parts that they need under another plan out.
+ * One rank after the other broadcasts the part of a parameter that it has and no rank before it had; each rank copies
+ * the elements that it needs. Only for meetings: all of the state goes to every rank. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,17 +8,17 @@
 
 #define PIECE_BYTES ((uint64_t)4 << 20)
 
-/* What ranks of this job kept: of the newest plan among those that any of them had. */
+/* The states that ranks of this job kept under one plan: the newest plan that any of them had. */
 typedef struct {
   mscrt_context *c;
   const mscrt_plan *plan;
-  int *rank;            /* as which each rank kept its state; -1: it has none of this plan */
+  int *rank;            /* of each rank: the rank that it was in that plan; -1: it kept no state of it */
   const uint8_t *state; /* of this rank; NULL: none */
-  uint8_t *fresh;       /* the state of this rank in the making */
-  uint64_t at, room;    /* of the arena: where pieces lie that others read */
+  uint8_t *fresh;       /* the new state of this rank */
+  uint64_t at, room;    /* offset and bytes of the pieces in the arena that others read */
 } spreading;
 
-/* ---- who has what ---- */
+/* ---- finding the parts ---- */
 
 static mscrt_status *agree_on_holders(spreading *k, const mscrt_plan *plan, int rank, const uint8_t *state) {
   mscrt_context *c = k->c;
@@ -42,8 +42,9 @@ static bool is_equal_box(int rank, const msc_box *a, const msc_box *b) {
   return !memcmp(a->begin, b->begin, bytes) && !memcmp(a->size, b->size, bytes);
 }
 
-/* Does rank r of this job have a part of a parameter that none before it has? */
-static bool gives_part(const spreading *k, const mscrt_variable *v, int r, msc_box *out_box, msc_box *out_buffer) {
+/* True if rank r of this job has a part of a parameter that no rank before it has; then sets the boxes of the part and
+ * of its buffer. */
+static bool holds_new_part(const spreading *k, const mscrt_variable *v, int r, msc_box *out_box, msc_box *out_buffer) {
   msc_box other, buffer;
   if (k->rank[r] < 0 || mscrt_stage_of(k->plan, k->rank[r]) != v->stage) return false;
   mscrt_variable_box(k->plan, v, k->rank[r], out_box, out_buffer);
@@ -58,7 +59,7 @@ static bool gives_part(const spreading *k, const mscrt_variable *v, int r, msc_b
 
 /* ---- moving ---- */
 
-static mscrt_status *make_telling(const mscrt_context *c, int from, uint64_t bytes, mscrt_exchange *e) {
+static mscrt_status *make_broadcast(const mscrt_context *c, int from, uint64_t bytes, mscrt_exchange *e) {
   mscrt_status *s = NULL;
   msc_box all = {.size = {(int64_t)bytes}};
   *e = (mscrt_exchange){.verb = MSC_BROADCAST,
@@ -88,13 +89,13 @@ fail:
 }
 
 /* Copies bytes of rank `from`, at `own` there, to every rank. */
-static mscrt_status *tell_piece(const spreading *k, int from, const uint8_t *own, uint8_t *to, uint64_t bytes,
-                                const char *name) {
+static mscrt_status *broadcast_piece(const spreading *k, int from, const uint8_t *own, uint8_t *to, uint64_t bytes,
+                                     const char *name) {
   mscrt_context *c = k->c;
   mscrt_exchange e;
   mscrt_ticket ticket;
   mscrt_site site = {.name = name, .step = c->step};
-  MSCRT_CHECK(make_telling(c, from, bytes, &e));
+  MSCRT_CHECK(make_broadcast(c, from, bytes, &e));
   if (from == c->o.rank) memcpy(c->arena + k->at, own, (size_t)bytes);
   mscrt_part part = {.e = &e, .src = k->at, .dst = to};
   mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
@@ -103,23 +104,24 @@ static mscrt_status *tell_piece(const spreading *k, int from, const uint8_t *own
   return s;
 }
 
-/* *out_part: the buffer of variable v as rank `from` kept it. */
-static mscrt_status *tell_part(const spreading *k, int from, const mscrt_variable *v, uint64_t bytes, uint8_t *part) {
+/* Sets `part` to the buffer of variable v as rank `from` kept it. */
+static mscrt_status *broadcast_part(const spreading *k, int from, const mscrt_variable *v, uint64_t bytes,
+                                    uint8_t *part) {
   const uint8_t *own = k->c->o.rank == from ? k->state + v->ref.offset : NULL;
   if (k->c->o.ranks == 1) {
     memcpy(part, own, (size_t)bytes);
     return NULL;
   }
   for (uint64_t n, at = 0; at < bytes; at += n) {
-    n = bytes - at < k->room ? bytes - at : k->room; /* room for a byte there is where there are parameters */
-    MSCRT_CHECK(tell_piece(k, from, own ? own + at : NULL, part + at, n, v->name));
+    n = bytes - at < k->room ? bytes - at : k->room; /* room is not 0 where there are parameters */
+    MSCRT_CHECK(broadcast_piece(k, from, own ? own + at : NULL, part + at, n, v->name));
   }
   return NULL;
 }
 
-/* Adds the elements of v that rank `from` kept, and this rank is to have. */
-static int64_t take_part(const spreading *k, const mscrt_variable *v, const msc_box *from, const msc_box *from_buffer,
-                         const uint8_t *part) {
+/* Copies the elements of a broadcast part that this rank needs of v; returns how many they are. */
+static int64_t copy_own_elements(const spreading *k, const mscrt_variable *v, const msc_box *from,
+                                 const msc_box *from_buffer, const uint8_t *part) {
   const mscrt_context *c = k->c;
   msc_box box, buffer, both;
   if (v->stage != c->stage) return 0;
@@ -144,17 +146,18 @@ static mscrt_status *spread_parameter(const spreading *k, const mscrt_variable *
     wanted = msc_box_elems(v->rank, &box);
   }
   for (int r = 0; r < c->o.ranks && !s; r++) {
-    if (!gives_part(k, old, r, &box, &buffer)) continue;
-    s = tell_part(k, r, old, bytes, part);
-    if (!s) got += take_part(k, v, &box, &buffer, part);
+    if (!holds_new_part(k, old, r, &box, &buffer)) continue;
+    s = broadcast_part(k, r, old, bytes, part);
+    if (!s) got += copy_own_elements(k, v, &box, &buffer, part);
   }
   free(part);
   *out_whole = got == wanted;
   return s;
 }
 
-/* A part of the arena behind the mailboxes of every stage: nothing is there yet, and it is as large on all ranks. */
-static void find_room(spreading *k) {
+/* Finds a range of the arena behind the mailboxes of every stage, which is not used yet and is the same on all
+ * ranks. */
+static void find_free_arena(spreading *k) {
   const mscrt_context *c = k->c;
   for (uint32_t i = 0; i < c->plan->num_stages; i++) {
     uint64_t at[MSCRT_NUM_SPACES];
@@ -170,10 +173,9 @@ mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int r
   uint64_t bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT], lacks = 0;
   mscrt_status *s = NULL;
   *out_whole = false;
-  find_room(&k);
+  find_free_arena(&k);
   MSCRT_CHECK(mscrt_new_array(&k.rank, c->o.ranks));
   s = mscrt_allocate((void **)&k.fresh, (size_t)bytes + 1, 1);
-  if (!s) memset(k.fresh, 0, (size_t)bytes);
   if (!s) s = agree_on_holders(&k, plan, rank, state);
   for (uint32_t i = 0; i < c->plan->num_parameters && !s && k.plan; i++) {
     bool whole;

@@ -1,5 +1,5 @@
-/* team.c: collectives that a program calls itself, between all ranks of a job or those of a list. Data pass through the
- * memory that other ranks read, piece by piece. */
+/* team.c: a collective that a program calls, between all ranks of a job or a group of them, in; runs of a transport's
+ * collective, piece by piece through the arena, out. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -7,11 +7,11 @@
 
 #include "runtime/comm/comm.h"
 
-#define PIECE_BYTES  ((uint64_t)4 << 20)   /* of what a rank gives at a time */
-#define LETTER_BYTES ((uint64_t)256 << 10) /* the most that a message moves at a time */
+#define PIECE_BYTES   ((uint64_t)4 << 20)   /* the most that a rank sends in one run */
+#define MESSAGE_BYTES ((uint64_t)256 << 10) /* the most that a message moves at a time */
 #define MOST_GROUPS  63
 #define TIMEOUT_MS   300000
-#define TEAM_HASH    0x6d6165745f63736d /* in place of a plan's: no plan has these ranks in common */
+#define TEAM_HASH     0x6d6165745f63736d /* in place of the hash of a plan */
 
 /* The state that all teams of a job share. */
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
   mscrt_comm_options o;
   char *address, *token, *host; /* copies */
   uint8_t *arena;
-  uint64_t made_at, mail_at; /* offsets: what an all_reduce makes; the mailboxes, by sender */
+  uint64_t made_at, mail_at; /* offsets in the arena: the result of an all_reduce; the mailboxes, by sender */
   uint32_t num_groups;
   bool failed;
 } mscrt_joined;
@@ -29,7 +29,7 @@ typedef struct {
 struct mscrt_team {
   mscrt_joined *job;
   bool is_all;
-  mscrt_members members; /* this rank's index is of no use if it is none of them */
+  mscrt_members members; /* its index counts only if is_member */
   bool is_member;
 };
 
@@ -49,9 +49,8 @@ static int number_in_environment(const char *name) {
   return v >= 0 && v < 1 << 20 && !*end ? (int)v : -1;
 }
 
-/* Fills in which rank of which job this is, from the environment that `msc launch` sets, where the caller does not say
- * so. */
-static mscrt_status *complete_place(mscrt_options *o) {
+/* Sets rank, ranks, address and token from the environment that `msc launch` sets, if the caller left ranks 0. */
+static mscrt_status *complete_options_from_environment(mscrt_options *o) {
   if (o->ranks) return NULL;
   int rank = number_in_environment("MSC_RANK"), ranks = number_in_environment("MSC_RANKS");
   o->rank = rank < 0 ? 0 : rank, o->ranks = ranks < 1 ? 1 : ranks;
@@ -76,7 +75,7 @@ static mscrt_status *choose_team_transport(const char *backend, const mscrt_opti
 
 static mscrt_status *meet_team(mscrt_joined *j, const mscrt_options *o) {
   bool fails = false;
-  uint64_t mailbox = msc_mailbox_bytes(LETTER_BYTES, 1);
+  uint64_t mailbox = msc_mailbox_bytes(MESSAGE_BYTES, 1);
   j->address = copy_text(o->address, &fails), j->token = copy_text(o->token, &fails);
   j->host = copy_text(o->host, &fails);
   if (fails) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
@@ -149,7 +148,7 @@ mscrt_status *mscrt_init(const char *backend, const mscrt_options *options, mscr
   mscrt_status *s = NULL;
   *out_all = NULL;
   if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-  MSCRT_CHECK(complete_place(&o));
+  MSCRT_CHECK(complete_options_from_environment(&o));
   MSCRT_CHECK(mscrt_new_array(&j, 1));
   MSCRT_GOTO(choose_team_transport(backend, &o, j));
   MSCRT_GOTO(meet_team(j, &o));
@@ -192,8 +191,7 @@ typedef struct {
 
 static const char *name_of_verb(const piece *p) { return msc_verb_name(p->e.verb); }
 
-/* Makes the exchange of a piece. num_terms: how many terms are combined in each cut; there is a cut for every block
- * that this rank takes. */
+/* Makes the exchange of a piece, without its cuts and sends. num_terms: how many terms are combined in each cut. */
 static mscrt_status *make_piece(mscrt_team *t, msc_verb verb, mscrt_dtype dtype, int rank, int num_terms, piece *p) {
   const mscrt_members *g = &t->members;
   mscrt_status *s = NULL;
@@ -220,7 +218,7 @@ static void add_cut(piece *p, msc_box box, msc_box from_box, int member) {
   p->e.cut[p->e.num_cuts++] = (mscrt_cut){.box = box, .from_box = from_box, .peer = &p->e.peers[member]};
 }
 
-static void add_give(piece *p, int member, msc_box box) {
+static void add_send(piece *p, int member, msc_box box) {
   if (member != p->e.group.index) p->e.give[p->e.num_gives++] = (mscrt_give){p->e.group.member[member], box};
 }
 
@@ -242,14 +240,14 @@ static mscrt_status *run_piece(piece *p, void *dst) {
   return s;
 }
 
-/* How many elements of each of `blocks` blocks a piece has. */
+/* Returns how many elements of each of `blocks` blocks a piece has. */
 static int64_t elements_per_piece(const piece *p, int64_t blocks) {
   int64_t n = (int64_t)PIECE_BYTES / (int64_t)mscrt_dtype_bytes(p->e.dtype) / blocks / 64 * 64;
   return n > 0 ? n : 1;
 }
 
 /* Copies elements [at, at + num) of each block to the beginning of the arena, one behind the other. */
-static void put_blocks(piece *p, const void *src, int64_t blocks, int64_t count) {
+static void copy_blocks_to_arena(piece *p, const void *src, int64_t blocks, int64_t count) {
   size_t bytes = mscrt_dtype_bytes(p->e.dtype), num = (size_t)p->num * bytes;
   for (int64_t b = 0; b < blocks; b++)
     memcpy(p->t->job->arena + (size_t)b * num, (const uint8_t *)src + (size_t)(b * count + p->at) * bytes, num);
@@ -289,8 +287,8 @@ mscrt_status *mscrt_all_reduce(mscrt_team *t, mscrt_dtype dtype, mscrt_operation
     msc_box all = {.size = {n}};
     p.e.to_box = p.e.own_box = all, p.e.elems = n;
     add_cut(&p, all, all, 0);
-    for (int i = 0; i < t->members.num; i++) add_give(&p, i, all);
-    put_blocks(&p, src, 1, count);
+    for (int i = 0; i < t->members.num; i++) add_send(&p, i, all);
+    copy_blocks_to_arena(&p, src, 1, count);
     s = run_piece(&p, made);
     if (!s) memcpy((uint8_t *)dst + (size_t)at * bytes, made, (size_t)n * bytes);
   }
@@ -323,9 +321,9 @@ mscrt_status *mscrt_all_gather(mscrt_team *t, mscrt_dtype dtype, const void *src
     for (int i = 0; i < num; i++) {
       msc_box part = {.begin = {i, at}, .size = {1, n}};
       add_cut(&p, part, part, i);
-      add_give(&p, i, p.e.own_box);
+      add_send(&p, i, p.e.own_box);
     }
-    put_blocks(&p, src, 1, count);
+    copy_blocks_to_arena(&p, src, 1, count);
     s = t->job->transport == &mscrt_comm_hosts ? gather_in_arena(&p, dst, count) : run_piece(&p, dst);
   }
   return end_piece(&p, s);
@@ -346,8 +344,8 @@ mscrt_status *mscrt_reduce_scatter(mscrt_team *t, mscrt_dtype dtype, mscrt_opera
     begin_piece(&p, at, n);
     p.e.own_box = (msc_box){.begin = {0, at}, .size = {num, n}};
     add_cut(&p, (msc_box){.begin = {own, at}, .size = {1, n}}, p.e.own_box, 0);
-    for (int i = 0; i < num; i++) add_give(&p, i, (msc_box){.begin = {i, at}, .size = {1, n}});
-    put_blocks(&p, src, num, count);
+    for (int i = 0; i < num; i++) add_send(&p, i, (msc_box){.begin = {i, at}, .size = {1, n}});
+    copy_blocks_to_arena(&p, src, num, count);
     s = run_piece(&p, dst);
   }
   return end_piece(&p, s);
@@ -366,9 +364,9 @@ mscrt_status *mscrt_all_to_all(mscrt_team *t, mscrt_dtype dtype, const void *src
     for (int i = 0; i < num; i++) {
       add_cut(&p, (msc_box){.begin = {i, own, at}, .size = {1, 1, n}},
               (msc_box){.begin = {i, 0, at}, .size = {1, num, n}}, i);
-      add_give(&p, i, (msc_box){.begin = {own, i, at}, .size = {1, 1, n}});
+      add_send(&p, i, (msc_box){.begin = {own, i, at}, .size = {1, 1, n}});
     }
-    put_blocks(&p, src, num, count);
+    copy_blocks_to_arena(&p, src, num, count);
     s = run_piece(&p, dst);
   }
   return end_piece(&p, s);
@@ -388,9 +386,9 @@ mscrt_status *mscrt_broadcast(mscrt_team *t, mscrt_dtype dtype, int root, void *
     msc_box part = {.begin = {at}, .size = {n}};
     p.e.own_box = part;
     add_cut(&p, part, part, root);
-    for (int i = 0; i < t->members.num && gives; i++) add_give(&p, i, part);
+    for (int i = 0; i < t->members.num && gives; i++) add_send(&p, i, part);
     p.e.src_bytes = p.e.dst_bytes = (uint64_t)n * mscrt_dtype_bytes(dtype);
-    if (gives) put_blocks(&p, data, 1, count);
+    if (gives) copy_blocks_to_arena(&p, data, 1, count);
     s = run_piece(&p, data);
   }
   return end_piece(&p, s);
@@ -401,7 +399,7 @@ mscrt_status *mscrt_barrier(mscrt_team *t) {
   return mscrt_all_reduce(t, MSCRT_U8, MSCRT_OF_MAX, &one, &all, 1);
 }
 
-static mscrt_status *pass_letters(mscrt_team *t, bool sends, int peer, uint8_t *data, size_t bytes) {
+static mscrt_status *pass_message(mscrt_team *t, bool sends, int peer, uint8_t *data, size_t bytes) {
   mscrt_joined *j = t->job;
   mscrt_status *s = NULL;
   mscrt_site site = {.name = sends ? "send" : "receive"};
@@ -410,9 +408,9 @@ static mscrt_status *pass_letters(mscrt_team *t, bool sends, int peer, uint8_t *
     return mscrt_fail(MSCRT_ARGUMENT, "rank %d of a group of %d exchanges no message with rank %d", mscrt_rank(t),
                       t->members.num, peer);
   int other = t->members.member[peer], from = sends ? j->o.rank : other;
-  uint64_t mailbox = j->mail_at + (uint64_t)from * msc_mailbox_bytes(LETTER_BYTES, 1);
+  uint64_t mailbox = j->mail_at + (uint64_t)from * msc_mailbox_bytes(MESSAGE_BYTES, 1);
   for (size_t n, at = 0; at < bytes && !s; at += n) {
-    n = bytes - at < LETTER_BYTES ? bytes - at : (size_t)LETTER_BYTES;
+    n = bytes - at < MESSAGE_BYTES ? bytes - at : (size_t)MESSAGE_BYTES;
     mscrt_channel m = {.peer = other, .depth = 1, .bytes = n, .mailbox = mailbox};
     s = sends ? j->transport->send(j->comm, &m, data + at, &site)
               : j->transport->receive(j->comm, &m, data + at, &site);
@@ -422,9 +420,9 @@ static mscrt_status *pass_letters(mscrt_team *t, bool sends, int peer, uint8_t *
 }
 
 mscrt_status *mscrt_send(mscrt_team *t, int to, const void *data, size_t bytes) {
-  return pass_letters(t, true, to, (uint8_t *)(uintptr_t)data, bytes);
+  return pass_message(t, true, to, (uint8_t *)(uintptr_t)data, bytes);
 }
 
 mscrt_status *mscrt_receive(mscrt_team *t, int from, void *data, size_t bytes) {
-  return pass_letters(t, false, from, data, bytes);
+  return pass_message(t, false, from, data, bytes);
 }

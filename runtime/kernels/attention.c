@@ -1,5 +1,5 @@
-/* attention.c: queries, keys and values in, what they attend to out; or the gradients of all three: an item of
- * ir/abi/attention.h after the other.  Scores are made a block at a time in a worker's memory, and are never stored. */
+/* attention.c: queries, keys and values in, the result of attention, or the gradients of all three, out; one item of
+ * ir/abi/attention.h at a time.  Scores are computed block by block in a worker's memory, and are never stored. */
 #include "runtime/kernels/attention.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ typedef struct {
   float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *turned, *sums, *totals;
 } item;
 
-/* Has the graph a mask, or factors by which weights are kept? Either is its `extra` operand. */
+/* True if the graph has a mask; it, or the factors by which weights are kept, is its `extra` operand. */
 static bool has_mask(const mscrt_graph *g) {
   return g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION || g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD;
 }
@@ -73,9 +73,9 @@ static void multiply(const item *t, const product *p) {
     multiply_columns(t, p, p->lies ? p->b : p->b + c * p->packed, c, mscrt_smaller(width, p->columns - c));
 }
 
-/* Sets the second operand of a product: b where it lies if its columns are whole panels, else b packed into
+/* Sets the second operand of a product: b itself, read in place, if its columns are whole panels, else b packed into
  * `panels`. */
-static void take_straight(const item *t, product *p, matrix b, float *panels) {
+static void set_second_operand(const item *t, product *p, matrix b, float *panels) {
   if (p->columns % t->a.width == 0 && b.step == p->columns) {
     p->b = b.at, p->lies = b.step;
     return;
@@ -130,7 +130,7 @@ static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, 
   float *most = t->totals, *total = t->totals + t->cut.totals / 2;
   product p = {.columns = f, .terms = keys, .more = key > 0};
   pack_turned(t, matrix_of(t, 1, batch, group, key), keys, t->a.e, t->panels_k);
-  take_straight(t, &p, matrix_of(t, 2, batch, group, key), t->panels_v);
+  set_second_operand(t, &p, matrix_of(t, 2, batch, group, key), t->panels_v);
   for (int64_t row = 0; row < num; row += ROWS) {
     int64_t rows = mscrt_smaller(ROWS, num - row);
     if (t->r->graph->causal && key >= first + row + rows) continue;
@@ -171,7 +171,7 @@ static void add_turned(const item *t, const mscrt_scores *b, float *scores, matr
                        bool more) {
   product p = {
       .a = {scores, KEYS}, .c = c, .rows = b->keys, .columns = columns, .terms = b->rows, .turned = true, .more = more};
-  take_straight(t, &p, of, t->panels_rows);
+  set_second_operand(t, &p, of, t->panels_rows);
   multiply(t, &p);
 }
 
@@ -219,7 +219,7 @@ static void differentiate(const item *t, int64_t unit) {
     pack_turned(t, matrix_of(t, K, batch, group, key), keys, t->a.e, t->panels_k);
     pack_turned(t, matrix_of(t, V, batch, group, key), keys, t->a.f, t->panels_v);
     product p = {.columns = t->a.e, .terms = keys};
-    take_straight(t, &p, matrix_of(t, K, batch, group, key), t->panels_keys);
+    set_second_operand(t, &p, matrix_of(t, K, batch, group, key), t->panels_keys);
     for (int64_t m = 0; m < members; m++)
       for (int64_t row = first; row < t->a.rows; row += ROWS) {
         mscrt_scores b = block_of(t, batch, head + m, row, mscrt_smaller(ROWS, t->a.rows - row), key, keys);

@@ -1,4 +1,4 @@
-/* attention.h: attention on a CPU, block of scores by block, computed by the kernels of matrix products. */
+/* attention.h: attention on a CPU, one block of scores after the other, computed by the kernels of matrix products. */
 #ifndef MSCRT_ATTENTION_H
 #define MSCRT_ATTENTION_H
 
@@ -21,16 +21,16 @@ typedef struct {
   int64_t mask_row, mask_key, keep_row; /* elements from row to row, from key to key */
 } mscrt_scores;
 
-/* What is done between products, for one width of vectors; the bits do not depend on which.
+/* The loops between products, for one width of vectors; results have the same bits for every width.
  *
- * weigh makes weights of scores: exp(scale score + mask - the largest of its row so far).  most and total, of each
- *   row, are brought up to date; what was summed of a row before, `size` elements of sums, is scaled to the new one.
- * differentiate makes weights of scores, exp(scale score + mask - stats), and of `other` gradients of scores; along: of
- *   each row the sum of dy y.
+ * weigh replaces scores by weights: exp(scale score + mask - the largest of its row so far).  It updates most and total
+ *   of each row, and scales the sums of a row so far, `size` elements, to the new largest score.
+ * differentiate replaces scores by weights, exp(scale score + mask - stats), and `other` by gradients of scores; along:
+ *   of each row the sum of dy y.
  * multiply sums the products of rows of a and b.
- * divide makes rows of y of rows of sums, which lie one behind the other, and their totals.
- * log makes stats of rows: the largest score and the logarithm of the total.
- * copy makes rows of `width` elements, one behind the other, of rows of `columns`; the rest is 0. */
+ * divide computes rows of y from rows of sums, which follow each other, and their totals.
+ * log computes stats of rows: the largest score and the logarithm of the total.
+ * copy copies rows of `columns` elements to rows of `width` elements, which follow each other; the rest is 0. */
 typedef struct {
   void (*weigh)(const mscrt_scores *b, float *most, float *total, float *sums, int64_t size);
   void (*differentiate)(const mscrt_scores *b, const float *stats, const float *along);
@@ -41,7 +41,7 @@ typedef struct {
   void (*copy)(const float *from, int64_t step, int64_t rows, int64_t columns, int64_t width, float *to);
 } mscrt_score_loops;
 
-/* Those for the widest vectors of this CPU. */
+/* Returns the loops for the widest vectors of this CPU. */
 const mscrt_score_loops *mscrt_score_loops_here(void);
 
 #endif

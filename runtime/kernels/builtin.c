@@ -307,7 +307,7 @@ static void run_update(void *const *b, int64_t begin, int64_t end, const int64_t
   }
 }
 
-/* ---- all ---- */
+/* ---- checking calls ---- */
 
 static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {[MSC_BUILTIN_SCAN] = run_scan,
                                                          [MSC_BUILTIN_SORT] = run_sort,

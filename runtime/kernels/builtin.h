@@ -6,8 +6,8 @@
 #include "runtime/plan/plan.h"
 
 mscrt_kernel *mscrt_builtin(uint32_t number);
-/* True if the buffers hold what the kernel touches: `bytes` of each in its order; items: the extent of the call.
- * False: no such call is possible. */
+/* True if a call of a built-in kernel is possible and its buffers, of `bytes` bytes each, hold everything that the
+ * kernel touches; items: the extent of the call. */
 bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims,
                         const int64_t *dims, uint64_t items);
 

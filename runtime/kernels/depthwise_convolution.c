@@ -1,7 +1,7 @@
-/* depthwise_convolution.c: a convolution of channels by themselves, or one of its gradients, in; its result out, an
- * item of msc_windows_cut_of_channels after the other. The lanes of vectors are channels: a few lines of the images are
- * turned so that these are the last dimension, with zeros for padding and for channels that are not there. However wide
- * vectors are, an element is the same sum: nothing adds lanes, and products are rounded before they are added. */
+/* depthwise_convolution.c: a convolution in which each channel is a group, or one of its gradients, in; its result out,
+ * one item of msc_windows_cut_of_channels at a time. The lanes of vectors are channels: a few lines of the images are
+ * transposed so that channels are the last dimension, with zeros for padding and for missing channels. An element is
+ * the same sum for every width of vectors: lanes are never added, and products are rounded before they are added. */
 #pragma GCC optimize("O3", "fp-contract=off")
 #include <string.h>
 
@@ -23,7 +23,8 @@ typedef struct {
   int32_t *offset, *tap;
 } item;
 
-/* Places of a band in a grid: they see elements `see` apart, and are made `make` apart, by line and in it. */
+/* The places of a band of the result, in a grid: neighbouring places read elements `see` apart, and are written `make`
+ * apart; [0] from line to line, [1] within a line. */
 typedef struct {
   int64_t size[2], see[2], make[2];
   const float *seen;

@@ -1,7 +1,7 @@
-/* grouped_convolution.c: a convolution whose channels are in groups, or one of its gradients, in; its result out,
- * an item of msc_windows_cut_of_groups after the other. What a group's windows see is copied with its padding,
- * elements of a line by their remainder of the step, so that neighbours lie side by side; of the data's gradient,
- * zeros lie between. */
+/* grouped_convolution.c: a convolution whose channels are in groups, or one of its gradients, in; its result out, one
+ * item of msc_windows_cut_of_groups at a time. The elements that a group's windows read are copied with their padding,
+ * the elements of a line sorted by their remainder of the step, so that neighbouring windows read contiguous elements;
+ * for the gradient of the data, with zeros between them. */
 #include <string.h>
 
 #include "runtime/kernels/windows.h"
@@ -26,7 +26,7 @@ typedef struct {
 
 static int64_t num_blocks(const item *t) { return (t->places[1] + LANES - 1) / LANES; }
 
-/* ---- what windows see ---- */
+/* ---- the elements that windows read ---- */
 
 static void copy_images(const item *t, int64_t image, int64_t group) {
   const msc_windows *v = &t->v;

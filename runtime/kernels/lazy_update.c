@@ -128,7 +128,7 @@ INLINE void fetch(const char *p, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(p + at, 1);
 }
 
-/* Asks for the rows that place i will need. */
+/* Prefetches the rows that place i will need. */
 INLINE void fetch_row(const lazy_call *c, int64_t i, int64_t row_bytes) {
   int64_t row = number_at(c, i) - c->start, bytes = row_bytes < 1024 ? row_bytes : 1024;
   const char *g = c->g + gradient_at(c, i) * row_bytes;

@@ -1,4 +1,5 @@
-/* padded_line.c: a line of an image -> what neighbouring windows see of it, with zeros where there is padding. */
+/* padded_line.c: a line of an image in; the elements of it that neighbouring windows read, with zeros for padding,
+ * out. */
 #include <string.h>
 
 #include "runtime/kernels/windows.h"

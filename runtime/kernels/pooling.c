@@ -96,7 +96,7 @@ static void pool_plane(const int64_t *d, const float *x, void *y) {
     }
 }
 
-/* ---- back to where they were ---- */
+/* ---- the gradient ---- */
 
 /* Adds the gradients of all windows of a plane, from the last window to the first, so that the terms of an element have
  * the order of their numbers. */
@@ -125,7 +125,7 @@ void mscrt_run_pool(void *const *b, int64_t begin, int64_t end, const int64_t *d
   }
 }
 
-/* ---- may it be called so? ---- */
+/* ---- checking a call ---- */
 
 static bool is_size(int64_t n) { return n > 0 && n <= INT32_MAX; }
 

@@ -1,5 +1,5 @@
-/* scores.c: what attention does between its products, for the vectors that this CPU has (attention.h): scores become
- * weights, or weights and gradients of scores; rows are copied, multiplied and divided.  Sixteen partial sums of each
+/* scores.c: the loops of attention between its products (attention.h), for the vectors that this CPU has: scores in;
+ * weights, or weights and gradients of scores, out; rows copied, multiplied and divided.  Sixteen partial sums of each
  * row are added in one order, whatever the width of vectors. */
 #pragma GCC optimize("O3")
 #include <math.h>

@@ -1,4 +1,4 @@
-/* segment_sum.c: updates and their places in the order of the rows that they are added to, in; the rows, out
+/* segment_sum.c: updates, sorted by the rows that they are added to, in; the sums of these rows out
  * (MSC_BUILTIN_SEGMENTS of ir/abi/builtin.h). */
 #pragma GCC optimize("O3", "no-math-errno", "fp-contract=off")
 #include <string.h>

@@ -1,12 +1,13 @@
-/* small_images.c: a convolution of small images, or the gradient of its data, in; its result out, an item of
- * msc_windows_cut_of_small after the other.  Images are turned, so that many lie side by side, and each place of the
- * result is a few products of the weights with what lies there; a tile keeps the sums and is turned back.
+/* small_images.c: a convolution of small images, or the gradient of its data, in; its result out, one item of
+ * msc_windows_cut_of_small at a time.  Images are transposed, so that the same element of many images is contiguous,
+ * and each place of the result is a few products of the weights with such elements; the sums are in a tile, which is
+ * transposed back.
  *
  *   seen  [place, channel, images]        room  [line of the kernel, row, place in the line, channel]
  *   tile  [row, place, images]
  *
- * Where images are fewer than columns, neighbouring places of all of them lie side by side, and what they see is
- * brought together, with zeros beside the images: the same sums in the same order. */
+ * Where there are fewer images than columns, a row of the tile has neighbouring places of all images, and the elements
+ * that these read are copied together, with zeros for padding: the same sums in the same order. */
 #include <string.h>
 
 #include "runtime/kernels/windows.h"
@@ -130,7 +131,8 @@ static void copy_seen_elements(const item *t, const block *b, float *to, const f
       for (int64_t i = 0; i < num; i++) to[c * width + i] = from[c * num + i];
 }
 
-/* Does a place of the group see something at elements l .. l + num - 1 of line k? */
+/* True if a place of the group reads an element inside the image by elements l .. l + num - 1 of line k of the
+ * kernel. */
 static bool sees_any(const item *t, const block *b, const int32_t *place, int64_t places, int64_t k, int64_t l,
                      int64_t num) {
   for (int64_t i = 0; i < places; i++)

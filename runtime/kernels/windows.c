@@ -1,6 +1,6 @@
-/* windows.c: a convolution of a plan, or the gradient of its weights, in; its result out, an item of ir/abi/windows.h
- * after the other.  What the windows of an item see is copied with its padding, so that a row of a panel is a few runs
- * of elements that lie side by side; the product's kernels do the rest.  No image is unfolded in memory. */
+/* windows.c: a convolution of a plan, or the gradient of its weights, in; its result out, one item of ir/abi/windows.h
+ * at a time.  The elements that the windows of an item read are copied with their padding, so that a row of a panel is
+ * a few contiguous runs of them; the kernels of matrix products do the rest.  No image is unfolded in memory. */
 #include "runtime/kernels/windows.h"
 
 #include <string.h>

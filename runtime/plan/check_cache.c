@@ -1,4 +1,4 @@
-/* check_cache.c: checks the caches of tables' rows that a plan has, and unpacks them. */
+/* check_cache.c: the caches of rows of tables in a plan in; checked and unpacked caches out. */
 #include "ir/abi/row_cache.h"
 #include "runtime/plan/plan.h"
 
@@ -53,8 +53,8 @@ static mscrt_status *check_cache(const mscrt_plan *p, plan_cache t, mscrt_plan_c
   return check_index(p, out);
 }
 
-/* Checks that scratch can hold, for a gather, each value that lives off the device.  Tables with a cache are exempt:
- * their rows move singly. */
+/* Checks that scratch can hold each value in host memory or on disk, which a gather copies there.  Tables with a cache
+ * are exempt: their rows move one by one. */
 static mscrt_status *check_room_of_others(const mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];

@@ -24,7 +24,7 @@ static mscrt_status *check_range(const mscrt_plan *p, plan_section section, plan
   return NULL;
 }
 
-/* Checks a ref that a call computes with, which is on the device. */
+/* Checks a ref that a call computes with, which must be on the device. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
   if (mscrt_is_offloaded(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed))
     return mscrt_bad_plan("space %d", r.space);
@@ -120,7 +120,7 @@ static product_operand product_operand_of(const mscrt_matmul *m, uint32_t i) {
   return (product_operand){c, dtype, !m->slope};
 }
 
-/* Checks that results overlap no other operand, except c the operand that is added to it. */
+/* Checks that no result overlaps operand i; only c may be the operand that is added to it. */
 static mscrt_status *check_results_apart(const mscrt_matmul *m, plan_call c, uint32_t i) {
   plan_ref r = plan_call_buffers(c, i);
   for (uint32_t k = 2; k < m->num_operands; k++) {
@@ -163,7 +163,7 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
   return mscrt_add_prefix(check_kernel_call(p, section, e, true), "epilogue");
 }
 
-/* The distance from the first element of the heads at one position to behind the last. */
+/* The number of elements from the first element of all heads at one position to the last. */
 static uint64_t span_of_heads(const mscrt_graph_tensor *t) {
   return (uint64_t)(t->dim[1] - 1) * (uint64_t)t->stride[1] + (uint64_t)(t->dim[3] - 1) * (uint64_t)t->stride[3] + 1;
 }
@@ -311,8 +311,8 @@ static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section secti
   return NULL;
 }
 
-/* An admit reads numbers of rows, and writes as many places in a cache; dims: whether rows are updated, then the type
- * of each of these. */
+/* An admit reads buffers with numbers of rows, and writes as many buffers with their slots in a cache. dims: whether
+ * rows are updated, then the element type of each buffer of numbers. */
 static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section, plan_call c) {
   uint32_t all = plan_call_buffers_num(c), num = all / 2;
   if (plan_call_index(c) >= p->num_caches) return mscrt_bad_plan("cache %u of %u", plan_call_index(c), p->num_caches);
@@ -360,7 +360,8 @@ static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_
   }
 }
 
-/* Checks that threads can run a call strip by strip: its items or rows divide, nothing of it is a thread's own. */
+/* Checks that threads can run a call strip by strip: strips divide its items or rows, and it needs no memory of a
+ * thread or an input slot. */
 static mscrt_status *check_strips(const mscrt_plan *p, plan_section section, uint32_t index) {
   plan_call c = plan_section_calls(section, index);
   uint32_t strips = plan_call_strips(c);

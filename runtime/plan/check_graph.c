@@ -1,5 +1,5 @@
-/* check_graph.c: checks what a plan says about graphs, attention and convolutions that a GPU's library computes whole,
- * or a CPU: sizes that belong together are equal, so that of a call only addresses remain to be checked. */
+/* check_graph.c: the graphs of a plan, which are attention and convolutions, in; checked and unpacked graphs out. Sizes
+ * that belong together are equal, so that only the addresses of a call remain to be checked. */
 #include "runtime/plan/plan.h"
 
 #define MAX_ELEMS ((uint64_t)1 << 43) /* most elements that an operand spans */
@@ -68,7 +68,8 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
   return NULL;
 }
 
-/* A GPU's library pads both sides alike; on a CPU what is beside the image is 0, however many windows there are. */
+/* Checks the windows of a convolution. A GPU's library pads both sides alike, which determines the number of windows;
+ * on a CPU there may be any number, as everything beside the image is 0. */
 static mscrt_status *check_conv_windows(plan_graph t, mscrt_graph *g, const int64_t size[128], bool on_gpu) {
   const int64_t x[2] = {size['h'], size['w']}, kernel[2] = {size['k'], size['l']}, y[2] = {size['y'], size['x']};
   if (plan_graph_step_num(t) != 2 || plan_graph_dilation_num(t) != 2 || plan_graph_padding_num(t) != 2)

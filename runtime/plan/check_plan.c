@@ -1,5 +1,5 @@
-/* check_plan.c: checks what a plan says about mesh, layouts, kernels, products, collectives and variables. The
- * structure of the file was checked before; here no number in it is trusted. */
+/* check_plan.c: mesh, layouts, kernels, products, collectives and variables of a plan in; checked and unpacked ones
+ * out. The structure of the file was checked before; here no number in it is trusted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static mscrt_status *check_plan_mesh(mscrt_plan *p) {
   return NULL;
 }
 
-/* SubAxis of the schema and msc_digit are the same bytes, so digits are used where they lie. */
+/* SubAxis of the schema and msc_digit have the same bytes, so digits are read in the file. */
 _Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size),
                "one struct, two names");
 
@@ -156,7 +156,7 @@ static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
   return NULL;
 }
 
-/* Does rows * columns * batch fit, so that offsets inside an operand do too? */
+/* True if a * b * c is not 0 and small enough that offsets inside an operand of that size do not overflow. */
 static bool product_fits(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t v;
   return a && b && c && !__builtin_mul_overflow(a, b, &v) && !__builtin_mul_overflow(v, c, &v) && v <= MAX_BYTES;
@@ -198,7 +198,7 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   return NULL;
 }
 
-/* Checks what a product does besides multiplying: only what one call of a GPU's library can do. */
+/* Checks that one call of a GPU's library, or a CPU's kernels, can do what a product does besides multiplying. */
 static mscrt_status *check_product_function(const mscrt_plan *p, const mscrt_matmul *m) {
   bool sum = m->sum_a || m->sum_b, function = m->relu || m->gelu;
   bool more_than_wide = m->gelu || m->slope || m->add || m->after_first || m->aux || sum;
@@ -353,7 +353,7 @@ static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t,
   return NULL;
 }
 
-/* Checks a halo: every part has as many rows as its neighbours take from it. */
+/* Checks a halo: every part has at least as many rows as its neighbours read. */
 static mscrt_status *check_halo_exchange(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   MSCRT_CHECK(find_layout_of(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   c->to = c->from;
@@ -467,8 +467,8 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
   return NULL;
 }
 
-/* Checks a parameter that does not live on the device. */
-static mscrt_status *check_away(const mscrt_plan *p, const mscrt_variable *v) {
+/* Checks a parameter in host memory or on disk. */
+static mscrt_status *check_offloaded(const mscrt_plan *p, const mscrt_variable *v) {
   if (p->target->has_images && v->ref.space == PLAN_SPACE_DISK)
     return mscrt_bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
   if (v->ref.space == PLAN_SPACE_DISK && v->ref.offset % MSCRT_DISK_PAGE)
@@ -496,7 +496,7 @@ static mscrt_status *check_plan_parameters(mscrt_plan *p) {
     if (!s) s = check_model_shape(v, t);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT && !mscrt_is_offloaded(v->ref.space))
       s = mscrt_bad_plan("it is not in the persistent space");
-    if (!s && mscrt_is_offloaded(v->ref.space)) s = check_away(p, v);
+    if (!s && mscrt_is_offloaded(v->ref.space)) s = check_offloaded(p, v);
     if (!s && !mscrt_init_ok(v->init, v->dtype))
       s = mscrt_bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
     if (!s && v->tensor && v->weights >= plan_plan_weight_files_num(p->root))
@@ -566,7 +566,7 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
   return check_names(p->num_outputs, p->output, "output");
 }
 
-/* ---- all ---- */
+/* ---- the plan ---- */
 
 static mscrt_status *check_header(mscrt_plan *p) {
   static const mscrt_target targets[] = {

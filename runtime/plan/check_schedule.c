@@ -1,8 +1,8 @@
-/* check_schedule.c: checks the stages and programs of a plan: every entry can run, and all of them together can end.
+/* check_schedule.c: the stages, programs and messages of a plan in; checked ones out: every entry can run, and no
+ * program deadlocks.
  *
- * The proof against deadlock is an execution without data: stages take turns, each goes on until it would wait for a
- * message or for room in a mailbox. Messages arrive in order, so whether all stages come to the end does not depend on
- * the order of turns. */
+ * The check for deadlock executes a program without data: each stage in its turn runs until it would wait for a message
+ * or for a free slot of a mailbox. Messages arrive in order, so the order in which stages run does not matter. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,18 +43,18 @@ static mscrt_status *check_plan_stage(plan_stage t, mscrt_stage *s) {
 }
 
 mscrt_status *mscrt_check_stages(mscrt_plan *p) {
-  uint32_t given = plan_plan_stages_num(p->root);
-  p->num_stages = given ? given : 1;
+  uint32_t num_stages = plan_plan_stages_num(p->root);
+  p->num_stages = num_stages ? num_stages : 1;
   p->input_slots = plan_plan_input_slots(p->root);
   p->copies = 1;
   if (p->num_stages > MAX_STAGES || (p->num_stages > 1 && (p->mesh.num_axes < 1 || p->mesh.size[0] != p->num_stages)))
     return mscrt_bad_plan("%u stages, which are not the first axis of the mesh", p->num_stages);
   if (p->input_slots < 1 || p->input_slots > 65536) return mscrt_bad_plan("%u slots of inputs", p->input_slots);
   MSCRT_CHECK(mscrt_new_array(&p->stage, p->num_stages));
-  if (!given)
+  if (!num_stages)
     p->stage[0] =
         (mscrt_stage){.bytes[PLAN_SPACE_PERSISTENT] = plan_plan_persistent_bytes(p->root), .micro = UINT64_MAX};
-  for (uint32_t i = 0; i < given; i++) {
+  for (uint32_t i = 0; i < num_stages; i++) {
     mscrt_status *s = check_plan_stage(plan_plan_stages(p->root, i), &p->stage[i]);
     if (s) return mscrt_add_prefix(s, "stage %u", i);
   }
@@ -143,7 +143,7 @@ mscrt_status *mscrt_check_messages(mscrt_plan *p) {
   return NULL;
 }
 
-/* What a section sends and receives, in order: its steps are first[section] .. first[section + 1] - 1. */
+/* A message that a section sends or receives. */
 typedef struct {
   uint32_t message;
   bool receives;
@@ -157,7 +157,7 @@ typedef struct {
 
 typedef struct {
   const mscrt_plan *p;
-  uint32_t *first;
+  uint32_t *first; /* by section: its first step; its steps are step[first[section]] .. step[first[section + 1] - 1] */
   message_step *step;
   uint32_t *under_way; /* by message: how many are under way */
   walker *stage;

@@ -1,5 +1,5 @@
-/* code.c: maps the native code of a plan into pages that are written first and executed afterwards, never both at
- * once. */
+/* code.c: the native code of a plan in; the same code in executable pages out. Pages are never writable and executable
+ * at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

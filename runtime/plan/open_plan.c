@@ -1,5 +1,5 @@
-/* open_plan.c: opens plan.bin: private copy, structure, version, checksum, meaning, trust, CPU, in this order; only
- * then code is mapped. */
+/* open_plan.c: the bytes of plan.bin in; an opened plan out. In this order it copies the bytes, checks structure,
+ * version, checksum, contents, trust and CPU, and maps the code. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* plan.h: a verified plan. Names, calls, code and constants stay in the bytes of the file; what is read often is
- * unpacked once. Everything here was checked: users of this header may follow any index and offset in it. */
+/* plan.h: a verified plan. Names, calls, code and constants stay in the bytes of the file; tables that are read often
+ * are unpacked once. Everything was checked: users of this header may follow any index and offset in it. */
 #ifndef MSCRT_PLAN_H
 #define MSCRT_PLAN_H
 
@@ -29,8 +29,8 @@ typedef struct {
   int model_rank;                       /* rank in the model and in files, with the same elements in the same order */
   int64_t model_shape[MSCRT_MAX_RANK];  /* the shape there, mostly equal to `shape` */
   const char *init;
-  const char *tensor; /* the initial value: of entry weights of the plan's weight_files; NULL: init */
-  uint32_t weights;
+  const char *tensor; /* the tensor in a file of weights with the initial value; NULL: `init` says it */
+  uint32_t weights;   /* number of that file in the plan's weight_files */
   bool state;
   /* inputs */
   mscrt_role role;
@@ -55,18 +55,18 @@ typedef struct {
   uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* numbers of the operands behind c; 0: absent */
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
-  bool b_lies;                   /* b is read where it lies, never packed */
+  bool b_lies;                   /* b is read in place, never packed */
   bool fast_stores;              /* mscrt_has_fast_stores */
   bool pairs;                    /* of bf16: an element of panels is two terms */
-  int64_t shared_columns;        /* that are packed at once for all workers; 0: every worker packs those of its tile */
+  int64_t shared_columns;        /* columns packed at once for all workers; 0: every worker packs those of its tile */
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
 /* The element type of c and of operands added to it. */
 static inline mscrt_dtype mscrt_result_dtype(const mscrt_matmul *m) { return m->wide ? MSCRT_F32 : m->dtype; }
 
-/* What kernels are told of a b that is read where it lies: elements from term to term; negative: from column to column
- * of a transposed one; 0: b is packed. */
+/* The argument of kernels that says how b is read in place: elements from term to term; negative: elements from column
+ * to column of a transposed b; 0: b is packed. */
 static inline int64_t mscrt_step_of_lying_b(const mscrt_matmul *m) {
   return !m->b_lies ? 0 : m->transpose_b ? -m->k : m->n;
 }
@@ -154,7 +154,7 @@ struct mscrt_plan {
 
 typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
 
-/* open_plan.c: a plan that is only asked, not executed: its code is not mapped, and nobody need trust it. */
+/* open_plan.c: opens a plan that is only read, not executed: its code is not mapped, so nobody need trust it. */
 mscrt_status *mscrt_plan_open_layouts(const void *bytes, size_t size, mscrt_plan **out_plan);
 
 /* plan.c */
@@ -169,22 +169,23 @@ static inline uint32_t mscrt_stage_of(const mscrt_plan *p, int rank) {
   return (uint32_t)rank / ((uint32_t)p->ranks / p->num_stages);
 }
 bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
-/* The box of a variable that a rank holds and the box of its buffer; mscrt_variable_bytes: the bytes of that, the
- * same for all ranks. */
+/* Sets the box of a variable that a rank holds and the box of its buffer. mscrt_variable_bytes returns the bytes of a
+ * buffer, the same on all ranks. */
 void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
 /* The bytes of a whole variable, of which ranks may hold parts. */
 uint64_t mscrt_whole_bytes(const mscrt_variable *v);
-/* Is it a number that can be changed between steps?  Those of all stages but one are copies. */
+/* True if a parameter is a number that can be changed between steps.  Several stages may have it; all but one of them
+ * are copies. */
 bool mscrt_is_scalar(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
 
-/* Does a value in this space have a slot for each micro-batch in use? Does it live elsewhere than on the device? */
+/* True if values in this space have a slot for each micro-batch in use; true if they live in host memory or on disk. */
 static inline bool mscrt_has_slots(uint32_t space) {
   return space == PLAN_SPACE_INPUT || (space >= PLAN_SPACE_CARRIED_FB && space <= PLAN_SPACE_CARRIED_BW);
 }
 static inline bool mscrt_is_offloaded(uint32_t space) { return space >= PLAN_SPACE_HOST; }
-enum { MSCRT_DISK_PAGE = 4096 }; /* what lies in the space disk begins at a multiple */
+enum { MSCRT_DISK_PAGE = 4096 }; /* values in the space disk begin at a multiple of it */
 
 /* The bytes of a space that a ref of a section of this stage may reach. */
 static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t space) {
@@ -194,7 +195,7 @@ static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t s
 
 /* check_plan.c: unpacks into p while it checks; everything in p is valid afterwards. */
 mscrt_status *mscrt_check_plan(mscrt_plan *p);
-/* Batches of one training step. */
+/* Returns the number of micro-batches of one training step. */
 int64_t mscrt_train_micro(const mscrt_plan *p);
 
 /* check_schedule.c, in this order; the last one after the calls. */
@@ -206,7 +207,7 @@ mscrt_status *mscrt_check_deadlock(const mscrt_plan *p);
 /* check_graph.c */
 bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims);
 mscrt_status *mscrt_check_graphs(mscrt_plan *p);
-/* What a graph of a plan for a CPU computes, and how it is cut. */
+/* The sizes of a convolution or attention on a CPU, and how a convolution is cut into units. */
 msc_windows mscrt_windows_of(const mscrt_graph *g);
 msc_attention mscrt_attention_of(const mscrt_graph *g);
 msc_windows_cut mscrt_windows_cut(const mscrt_graph *g);

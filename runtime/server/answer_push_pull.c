@@ -1,6 +1,5 @@
-/* answer_push_pull.c: the loop of a parameter server: frames of workers go in, answers come out (see
- * answer_push_pull.h).  One thread does everything, so pushes are taken one after the other, here and by the backup in
- * the same order. */
+/* answer_push_pull.c: the loop of a parameter server: frames of workers in, answers out (see answer_push_pull.h).  One
+ * thread does everything, so pushes are applied one after the other, by the backup in the same order. */
 #include "runtime/server/answer_push_pull.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 
 enum { MOST_VISITORS = 1024 };
 
-/* A connection.  It sends a frame, and the next when that is answered. */
+/* A connection.  Its other end sends a frame, and the next one after the answer. */
 typedef struct {
   int fd;
   bool ends;  /* when `out` has been sent */
@@ -25,8 +24,8 @@ typedef struct {
   uint8_t *in, *out;
   uint64_t in_bytes, out_bytes, out_done;
   size_t in_room, out_room;
-  int offered; /* descriptor of memory that came with a frame; -1: none */
-  char *lent;  /* memory of the worker, where its gradients lie and its values go; NULL: none */
+  int offered; /* file descriptor of memory that came with a frame; -1: none */
+  char *lent;  /* mapped memory of the worker, for its gradients and values; NULL: none */
   uint64_t lent_bytes;
 } visitor;
 
@@ -66,7 +65,7 @@ static void answer_word(const mscrt_serving *o, visitor *v, mscrt_server_word wo
 
 /* ---- frames ---- */
 
-static bool head_is_right(const mscrt_serving *o, const mscrt_server_head *h) {
+static bool is_valid_head(const mscrt_serving *o, const mscrt_server_head *h) {
   if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_SET) return false;
   if (h->word == MSCRT_ASK_SET) return !h->all;
   if (h->word == MSCRT_ASK_LEND) return !h->all && h->num > 0;
@@ -80,7 +79,7 @@ static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) 
   return sizeof *h + (uint64_t)h->num * each;
 }
 
-/* A backup that did not take something is lost: it would no longer have the same. */
+/* Drops the backup if it returned a failure: it would no longer hold the same values. */
 static void check_backup(mscrt_serving *o, mscrt_status *s) {
   if (!s) return;
   if (o->alone) o->alone(o->alone_user, mscrt_status_text(s));
@@ -108,7 +107,7 @@ static mscrt_status *push_to_backup(const mscrt_serving *o, const mscrt_push *p,
   return mscrt_ask_push(o->backup, o->row_bytes, &same, o->backup_ms, out_end);
 }
 
-static void take_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
+static void handle_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
   mscrt_push_end end = MSCRT_PUSH_TAKEN;
   mscrt_status *s = mscrt_shard_check(o->shard, p);
   if (!s && o->backup >= 0) check_backup(o, push_to_backup(o, p, &end));
@@ -117,7 +116,7 @@ static void take_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
   mscrt_status_free(s);
 }
 
-static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+static void handle_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
   uint64_t step = 0;
   bool joins = h->word == MSCRT_ASK_JOIN;
   mscrt_status *s = joins ? mscrt_shard_join(o->shard, h->worker, &step) : mscrt_shard_leave(o->shard, h->worker);
@@ -128,21 +127,21 @@ static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h
   mscrt_status_free(s);
 }
 
-static void take_stop(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+static void handle_stop(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
   uint64_t stop;
   if (o->backup >= 0) check_backup(o, mscrt_ask_stop(o->backup, h->worker, o->backup_ms, &stop));
   mscrt_shard_stop(o->shard);
   answer_word(o, v, MSCRT_ANSWER_TAKEN);
 }
 
-static void take_number(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+static void handle_number(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
   double value;
   memcpy(&value, &h->num, sizeof value);
   if (o->backup >= 0) check_backup(o, mscrt_ask_set(o->backup, h->worker, h->step, value, o->backup_ms));
   answer_word(o, v, o->set && o->set(o->user, h->step, value) ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_BAD);
 }
 
-static void take_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, const int64_t *rows) {
+static void handle_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, const int64_t *rows) {
   for (int64_t i = 0; rows && i < h->num; i++)
     if (rows[i] < 0 || rows[i] >= o->rows) {
       answer_word(o, v, MSCRT_ANSWER_BAD);
@@ -160,8 +159,9 @@ static void take_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, 
   answer(o, v, MSCRT_ANSWER_VALUES, version, h->num, lent ? NULL : o->values, rows, bytes);
 }
 
-/* Takes the memory that a worker lends, in the place of what it has lent before: it must keep its size. */
-static void take_lent(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+/* Maps the memory that a worker lends, in place of what it has lent before; the memory must be sealed against
+ * shrinking. */
+static void handle_lent(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
   struct stat st;
   uint64_t bytes = (uint64_t)h->num;
   int seals = v->offered < 0 ? 0 : fcntl(v->offered, F_GET_SEALS);
@@ -178,15 +178,15 @@ static void take_lent(mscrt_serving *o, visitor *v, const mscrt_server_head *h) 
   answer_word(o, v, at != MAP_FAILED ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
 }
 
-static void take_frame(mscrt_serving *o, visitor *v) {
+static void handle_frame(mscrt_serving *o, visitor *v) {
   const mscrt_server_head *h = (const void *)v->in;
   const int64_t *rows = h->all ? NULL : (const void *)(h + 1);
   if (h->word == MSCRT_ASK_LEND) {
-    take_lent(o, v, h);
+    handle_lent(o, v, h);
     return;
   }
   if (h->word == MSCRT_ASK_PULL || h->word == MSCRT_ASK_PULL_LENT) {
-    take_pull(o, v, h, rows);
+    handle_pull(o, v, h, rows);
     return;
   }
   if (h->word == MSCRT_ASK_STATE) {
@@ -195,16 +195,16 @@ static void take_frame(mscrt_serving *o, visitor *v) {
     return;
   }
   if (h->word == MSCRT_ASK_SET) {
-    take_number(o, v, h);
+    handle_number(o, v, h);
     return;
   }
   if (h->word == MSCRT_ASK_STOP) {
-    take_stop(o, v, h);
+    handle_stop(o, v, h);
     return;
   }
   bool lent = h->word == MSCRT_ASK_PUSH_LENT;
   if (h->word != MSCRT_ASK_PUSH && !lent) {
-    take_member(o, v, h);
+    handle_member(o, v, h);
     return;
   }
   if (lent && (uint64_t)h->num > v->lent_bytes / o->row_bytes) {
@@ -213,12 +213,12 @@ static void take_frame(mscrt_serving *o, visitor *v) {
   }
   const uint8_t *behind = v->in + sizeof *h + (rows ? (uint64_t)h->num * sizeof *rows : 0);
   const void *gradient = lent ? (const void *)v->lent : behind;
-  take_push(o, v, &(mscrt_push){h->worker, h->step, h->num, rows, gradient});
+  handle_push(o, v, &(mscrt_push){h->worker, h->step, h->num, rows, gradient});
 }
 
 /* ---- connections ---- */
 
-/* Receives into the frame; a descriptor that comes along is kept, in the place of one that nothing was said about. */
+/* Receives bytes of a frame. A file descriptor that comes with them is kept; one kept before is closed. */
 static ssize_t receive(visitor *v, uint64_t room) {
   union {
     char room[CMSG_SPACE(sizeof(int))];
@@ -233,18 +233,19 @@ static ssize_t receive(visitor *v, uint64_t room) {
   if (v->offered >= 0) close(v->offered);
   int fds = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int)), fd[CMSG_SPACE(sizeof(int)) / sizeof(int)];
   memcpy(fd, CMSG_DATA(c), (size_t)fds * sizeof *fd);
-  for (int i = 1; i < fds; i++) close(fd[i]); /* a wrong frame's */
+  for (int i = 1; i < fds; i++) close(fd[i]); /* a right frame has one only */
   v->offered = fd[0];
   return n;
 }
 
-/* Receives what there is of a frame, and takes it when it is whole; false: the connection has ended. */
-static bool hear(mscrt_serving *o, visitor *v) {
+/* Receives the bytes of a frame that have arrived, and handles the frame when it is whole; false: the connection has
+ * ended. */
+static bool receive_frame(mscrt_serving *o, visitor *v) {
   for (;;) {
     mscrt_server_head *h = (void *)v->in;
     uint64_t whole = v->in_bytes < sizeof *h ? sizeof *h : frame_bytes(o, h);
     if (v->in_bytes == whole) {
-      take_frame(o, v);
+      handle_frame(o, v);
       return true;
     }
     if (!mscrt_grow_bytes(&v->in, &v->in_room, whole)) return false;
@@ -253,15 +254,15 @@ static bool hear(mscrt_serving *o, visitor *v) {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (n <= 0) return false;
     v->in_bytes += (uint64_t)n;
-    if (v->in_bytes == sizeof *h && !head_is_right(o, (const void *)v->in)) {
+    if (v->in_bytes == sizeof *h && !is_valid_head(o, (const void *)v->in)) {
       answer_word(o, v, MSCRT_ANSWER_BAD);
       return true;
     }
   }
 }
 
-/* Sends what goes of an answer; false: the connection has ended. */
-static bool say_answer(visitor *v) {
+/* Sends as much of an answer as goes without waiting; false: the connection is to be closed. */
+static bool send_answer(visitor *v) {
   while (v->out_done < v->out_bytes) {
     ssize_t n = send(v->fd, v->out + v->out_done, v->out_bytes - v->out_done, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
@@ -288,17 +289,17 @@ static void accept_visitor(serving *s) {
   else s->visitor[s->num++] = (visitor){.fd = fd, .offered = -1};
 }
 
-/* Pulls that have waited are answered where workers may go on now. */
+/* Answers the waiting pulls whose workers may go on now. */
 static void answer_waiting(serving *s) {
   for (int i = s->num; i-- > 0;) {
     visitor *v = &s->visitor[i];
     if (!v->waits) continue;
-    take_frame(s->o, v);
-    if (v->out_bytes && !say_answer(v)) drop_visitor(s, i);
+    handle_frame(s->o, v);
+    if (v->out_bytes && !send_answer(v)) drop_visitor(s, i);
   }
 }
 
-static bool has_something_to_say(const serving *s) {
+static bool has_unsent_answers(const serving *s) {
   for (int i = 0; i < s->num; i++)
     if (s->visitor[i].out_bytes) return true;
   return false;
@@ -319,13 +320,13 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
   for (int i = s->num; i-- > 0;) {
     visitor *v = &s->visitor[i];
     if (!s->polled[i + 2].revents) continue;
-    bool goes_on = !v->waits && (v->out_bytes || hear(s->o, v)) && (!v->out_bytes || say_answer(v));
+    bool goes_on = !v->waits && (v->out_bytes || receive_frame(s->o, v)) && (!v->out_bytes || send_answer(v));
     any = true;
     if (!goes_on) drop_visitor(s, i);
   }
   if (any || version != mscrt_shard_version(s->o->shard)) answer_waiting(s);
   if (s->polled[1].revents) accept_visitor(s);
-  *out_stop |= s->o->until_left && !mscrt_shard_num_members(s->o->shard) && !has_something_to_say(s);
+  *out_stop |= s->o->until_left && !mscrt_shard_num_members(s->o->shard) && !has_unsent_answers(s);
   return NULL;
 }
 

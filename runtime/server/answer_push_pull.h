@@ -1,6 +1,5 @@
-/* answer_push_pull.h: a shard behind sockets: workers push and pull by frames, and a push is answered when it has been
- * taken here and by the backup, if there is one.  Bytes of sockets go in and come out; all numbers are of one byte
- * order. */
+/* answer_push_pull.h: a shard behind sockets: workers push and pull by frames. A push is answered when this server, and
+ * the backup if there is one, has accepted it.  All numbers have the byte order of this machine. */
 #ifndef MSCRT_ANSWER_PUSH_PULL_H
 #define MSCRT_ANSWER_PUSH_PULL_H
 
@@ -12,12 +11,12 @@ typedef enum {
   /* The same, but gradients and values are at the beginning of the memory that the worker has lent. */
   MSCRT_ASK_PUSH_LENT,
   MSCRT_ASK_PULL_LENT,
-  /* num: bytes of memory whose descriptor comes with the frame; answered early where it cannot be used. */
+  /* num: bytes of the memory whose file descriptor comes with the frame; answered EARLY if it cannot be mapped. */
   MSCRT_ASK_LEND,
   MSCRT_ASK_LEAVE,
   MSCRT_ASK_JOIN,
   MSCRT_ASK_STOP,  /* see mscrt_shard_stop */
-  MSCRT_ASK_STATE, /* answered at once, with what belongs to the values */
+  MSCRT_ASK_STATE, /* answered at once, with the state that belongs to the values */
   MSCRT_ASK_SET,   /* step: which number of the plan, num: the bits of its new value, a double */
   MSCRT_ANSWER_TAKEN,
   MSCRT_ANSWER_EARLY,
@@ -48,22 +47,22 @@ typedef struct {
   mscrt_shard *shard;
   int64_t rows;
   uint64_t row_bytes;
-  const void *values;   /* those of the shard, or, of one row, */
-  uint64_t value_bytes; /* what workers pull instead of a row; 0: a row */
-  /* What belongs to the values and no worker pulls for a step; NULL: nothing. */
+  const void *values;   /* that workers pull: the rows of the shard, or value_bytes bytes in place of its only row */
+  uint64_t value_bytes; /* 0: workers pull rows */
+  /* Returns state_bytes bytes of state that belongs to the values, and that no worker pulls for a step; NULL: none. */
   const void *(*state)(void *user);
   uint64_t state_bytes;
-  /* Gives a number of the plan another value for the updates that follow; NULL: there are none. False: there is no such
-   * number. */
+  /* Sets a number of the plan for the following updates; returns false if there is no such number. NULL: there are
+   * none. */
   bool (*set)(void *user, uint64_t number, double value);
   void *user;
   int listener;    /* where workers connect; not blocking; the caller's */
-  int stop;        /* readable when it must end; the caller's; -1: none */
+  int stop;        /* becomes readable when mscrt_serve must end; the caller's; -1: none */
   bool until_left; /* ends when all workers have left */
   int backup;      /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */
   int backup_ms;   /* a backup that does not answer for so long is lost */
   mscrt_lent to_backup; /* of mscrt_serve: what is lent to a backup on this host, for the gradients of pushes */
-  /* The backup is lost, so that what is acknowledged from now on lies here only; NULL: nobody is told. */
+  /* Called when the backup is lost: from then on only this server holds acknowledged pushes. May be NULL. */
   void (*alone)(void *user, const char *why);
   void *alone_user;
 } mscrt_serving;
@@ -73,20 +72,20 @@ mscrt_status *mscrt_serve(mscrt_serving *s);
 
 mscrt_status *mscrt_lent_new(uint64_t bytes, mscrt_lent *out_lent);
 void mscrt_lent_free(mscrt_lent *l);
-/* Lends it to the server behind a connection; *out_taken false: it cannot be lent there. */
+/* Lends memory to the server behind a connection; *out_taken false: the server cannot map it. */
 mscrt_status *mscrt_ask_lend(int fd, int worker, const mscrt_lent *l, int timeout_ms, bool *out_taken);
 
-/* A worker's side of a connection.  After a failure the connection is of no use; the same push may go to the backup.
- * A gradient that is NULL is in the memory that was lent, and so are values that are pulled to NULL. */
+/* A worker's side of a connection.  After a failure the connection cannot be used; the same push may go to the backup.
+ * Gradient NULL: it is in the lent memory; out_values NULL: the server writes the values there. */
 mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, int timeout_ms, mscrt_push_end *out_end);
-/* rows NULL: all, which are `num`.  out_stop: see mscrt_shard_stop; NULL: it is not asked for. */
+/* rows NULL: all `num` rows.  *out_stop (out_stop may be NULL): see mscrt_shard_stop. */
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
                              void *out_values, uint64_t *out_version, uint64_t *out_stop);
 mscrt_status *mscrt_ask_stop(int fd, int worker, int timeout_ms, uint64_t *out_stop);
 mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state);
-/* For the updates of steps that are not pushed whole yet. */
+/* Sets a number of the plan, for the updates of steps that not all workers have pushed yet. */
 mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, int timeout_ms);
-/* See mscrt_shard_leave and mscrt_shard_join; both may be asked again, here or of the backup. */
+/* See mscrt_shard_leave and mscrt_shard_join; both may be repeated, also with the backup. */
 mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms);
 mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step);
 

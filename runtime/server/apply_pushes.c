@@ -1,5 +1,5 @@
-/* apply_pushes.c: a range of rows of a parameter, and the clocks of the workers that push gradients of it and pull its
- * values (see apply_pushes.h).  Pushes go in, updates of rows come out. */
+/* apply_pushes.c: pushes of gradients of a range of rows in, updates of these rows out; keeps the clocks of the workers
+ * (see apply_pushes.h). */
 #include "runtime/server/apply_pushes.h"
 
 #include <inttypes.h>
@@ -38,7 +38,6 @@ static mscrt_status *allocate_shard(mscrt_shard *s) {
   MSCRT_CHECK(mscrt_new_array(&s->worker, s->o.workers));
   MSCRT_CHECK(mscrt_new_array(&s->term, s->o.workers));
   MSCRT_CHECK(mscrt_new_array(&s->zeros, s->row_bytes));
-  memset(s->zeros, 0, s->row_bytes);
   return mscrt_allocate((void **)&s->sum, s->o.rows < MOST_RUN ? (size_t)s->o.rows : MOST_RUN, s->row_bytes);
 }
 
@@ -114,7 +113,7 @@ static int64_t next_row(const shard_worker *w, int64_t otherwise) {
   return w->all ? w->at : w->row[w->at];
 }
 
-/* Sums `row` of all workers to `sum`; who has not pushed the row pushed zeros. */
+/* Sums `row` of all workers into `sum`; a worker that has not pushed the row counts as zeros. */
 static void sum_row(mscrt_shard *s, int64_t row, char *sum) {
   int terms = 0;
   for (int i = 0; i < s->o.workers; i++) {

@@ -1,5 +1,5 @@
-/* apply_pushes.h: what a parameter server holds of one parameter: the values of a range of rows.  Gradients that
- * workers push go in; updated values that they pull come out.  No input or output, no threads: one thread calls.
+/* apply_pushes.h: a shard: the values of a range of rows of a parameter.  Gradients that workers push in; updated
+ * values that they pull out.  No sockets or files; one thread at a time may call.
  *
  * A worker runs steps 0, 1, 2, ...: it pulls, then pushes one gradient.  Its clock is the number of steps that it has
  * pushed.  A push that comes again, because its answer was lost, is not applied again. */
@@ -36,29 +36,29 @@ typedef struct {
 } mscrt_push;
 
 typedef enum {
-  MSCRT_PUSH_TAKEN, /* now, or when it came before: it may be acknowledged */
-  MSCRT_PUSH_EARLY  /* others are too far behind: nothing has changed, it may come again */
+  MSCRT_PUSH_TAKEN, /* accepted, now or when it came before: it may be acknowledged */
+  MSCRT_PUSH_EARLY  /* other workers are too far behind: nothing has changed, it may be pushed again */
 } mscrt_push_end;
 
 typedef struct mscrt_shard mscrt_shard;
 
 mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_shard);
 void mscrt_shard_free(mscrt_shard *s);
-/* A status if a push is wrong. */
+/* Returns a status if a push is wrong. */
 mscrt_status *mscrt_shard_check(const mscrt_shard *s, const mscrt_push *p);
-/* Takes a push; nothing changes if it fails. */
+/* Accepts a push: applies it, or keeps it until all workers have pushed the step. Nothing changes if it fails. */
 mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_end *out_end);
-/* True if the worker may pull for its next step now; it reads the values where they lie. */
+/* True if the worker may pull for its next step now. */
 bool mscrt_shard_may_pull(const mscrt_shard *s, int worker);
 int mscrt_shard_num_members(const mscrt_shard *s);
 uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far */
-/* All workers stop after the same step, the first that none of them has ended: it is decided when one asks for the
- * first time, and returned as the clock that all have then.  MSCRT_NO_STOP: nobody has asked. */
+/* mscrt_shard_stop makes all workers stop after the same step, the first that none of them has ended when it is first
+ * called; both return the clock that all workers have then.  MSCRT_NO_STOP: it was not called. */
 #define MSCRT_NO_STOP UINT64_MAX
 uint64_t mscrt_shard_stop(mscrt_shard *s);
 uint64_t mscrt_shard_stops_at(const mscrt_shard *s);
-/* A worker leaves: nobody waits for it any more, and what it has pushed counts.  It joins: its next step is the
- * first that the others have not all run, or the one after its last.  Who leaves or joins again changes nothing. */
+/* After a worker has left, nobody waits for it; its pushes count.  The next step of a worker that joins is the first
+ * that the others have not all run, or the one after its last.  Leaving or joining twice changes nothing. */
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker);
 mscrt_status *mscrt_shard_join(mscrt_shard *s, int worker, uint64_t *out_step);
 

@@ -1,4 +1,4 @@
-/* ask_server.c: a worker's side of a connection to a parameter server: gradients go out, values come in (see
+/* ask_server.c: a worker's side of a connection to a parameter server: a question in, the server's answer out (see
  * answer_push_pull.h). */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static mscrt_status *wait_for_server(const asking *a, short events) {
   }
 }
 
-/* Sends or receives all of these; changes them. */
+/* Sends or receives all bytes of `num` entries of v, which it changes. */
 static mscrt_status *move_all(const asking *a, struct iovec *v, int num, bool send) {
   while (num) {
     if (!v->iov_len) {
@@ -53,7 +53,7 @@ static mscrt_status *move_all(const asking *a, struct iovec *v, int num, bool se
 
 static struct iovec span_of(const void *at, uint64_t bytes) { return (struct iovec){(void *)(uintptr_t)at, bytes}; }
 
-static mscrt_status *hear_answer(const asking *a, int worker, mscrt_server_head *out_answer) {
+static mscrt_status *receive_answer(const asking *a, int worker, mscrt_server_head *out_answer) {
   MSCRT_CHECK(move_all(a, (struct iovec[]){span_of(out_answer, sizeof *out_answer)}, 1, false));
   if (out_answer->magic == MSCRT_SERVER_MAGIC && out_answer->word != MSCRT_ANSWER_BAD) return NULL;
   return mscrt_fail(MSCRT_ARGUMENT, "the parameter server refuses what worker %d asks", worker);
@@ -65,14 +65,14 @@ static mscrt_status *ask_server(const asking *a, const mscrt_server_head *questi
                         span_of(rows, rows ? (uint64_t)question->num * sizeof *rows : 0),
                         span_of(gradient, gradient_bytes)};
   MSCRT_CHECK(move_all(a, out, 3, true));
-  return hear_answer(a, question->worker, out_answer);
+  return receive_answer(a, question->worker, out_answer);
 }
 
 static asking asking_of(int fd, int timeout_ms) {
   return (asking){fd, (int64_t)msc_clock_ns() + (int64_t)timeout_ms * 1000000};
 }
 
-/* ---- memory that is lent ---- */
+/* ---- lent memory ---- */
 
 mscrt_status *mscrt_lent_new(uint64_t bytes, mscrt_lent *out_lent) {
   mscrt_lent *l = out_lent;
@@ -96,7 +96,7 @@ void mscrt_lent_free(mscrt_lent *l) {
   *l = (mscrt_lent){.fd = -1};
 }
 
-/* Sends the frame with the descriptor: a socket to a process of this host, whose buffer is empty, takes it whole. */
+/* Sends a frame with a file descriptor. The socket's buffer is empty, so the frame is sent whole. */
 static bool send_descriptor(int fd, mscrt_server_head *question, int lent) {
   union {
     char room[CMSG_SPACE(sizeof(int))];
@@ -121,7 +121,7 @@ mscrt_status *mscrt_ask_lend(int fd, int worker, const mscrt_lent *l, int timeou
   if (l->fd < 0 || getsockname(fd, (struct sockaddr *)&own, &n) != 0 || own.ss_family != AF_UNIX) return NULL;
   if (!send_descriptor(fd, &question, l->fd))
     return mscrt_fail(MSCRT_PEER, "the parameter server is lost: %s", strerror(errno));
-  MSCRT_CHECK(hear_answer(&a, worker, &answer));
+  MSCRT_CHECK(receive_answer(&a, worker, &answer));
   *out_taken = answer.word == MSCRT_ANSWER_TAKEN;
   return NULL;
 }
@@ -180,7 +180,7 @@ mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, i
              : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
 }
 
-/* Asks something that has no more than a worker's number in it. */
+/* Asks a question that has no data but the number of the worker. */
 static mscrt_status *ask_as_worker(int fd, mscrt_server_word word, int worker, int timeout_ms,
                                    mscrt_server_head *out_answer) {
   asking a = asking_of(fd, timeout_ms);

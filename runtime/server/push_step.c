@@ -1,5 +1,5 @@
-/* push_step.c: a worker's side of a step with servers of parameters: what it adds to the sums of gradients goes out,
- * the updated parameters come in. */
+/* push_step.c: a worker's side of a step with parameter servers: its gradients are pushed, and the updated parameters
+ * are pulled into the arena. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,15 +14,15 @@ struct mscrt_pushing {
   mscrt_shares shares;
   int *fd;     /* of each server, or of its copy */
   bool *lost;  /* of each server: it was lost, and its copy is asked */
-  char **kept; /* for each server: what this rank pushes in this step, in the memory that is lent to it */
+  char **kept; /* for each server: the gradients that this rank pushes in this step, in memory lent to it */
   mscrt_lent *lent;
-  bool *takes;     /* of each server, or its copy: gradients and values go through this memory */
-  char *values;    /* what was pulled through a socket, of the server with the most */
+  bool *takes;     /* of each server, or its copy: gradients and values go through the lent memory */
+  char *values;    /* room for values pulled through a socket, enough for any server */
   uint64_t step;   /* number of pushes so far */
-  uint64_t stop;   /* the number of pushes after which all workers stop; MSCRT_NO_STOP: nobody has asked */
-  uint32_t number; /* of the plan, whose new value is ... */
-  double value;
-  bool any; /* something was kept in this step */
+  uint64_t stop;   /* the number of pushes after which all workers stop; MSCRT_NO_STOP: not decided */
+  uint32_t number; /* mscrt_push_scalar: the parameter ... */
+  double value;    /* ... and its new value */
+  bool any;        /* gradients were kept in this step */
 };
 
 static uint64_t element_bytes(const mscrt_pushing *p) { return mscrt_dtype_bytes(p->shares.dtype); }
@@ -34,7 +34,7 @@ mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd)
   return mscrt_add_prefix(mscrt_dial(address, end, out_fd), "server %d at %s", server, address);
 }
 
-static mscrt_status *lend(mscrt_pushing *p, int i) {
+static mscrt_status *lend_memory(mscrt_pushing *p, int i) {
   return mscrt_ask_lend(p->fd[i], p->c->o.rank, &p->lent[i], p->c->o.timeout_ms, &p->takes[i]);
 }
 
@@ -44,33 +44,33 @@ static mscrt_status *connect_to_servers(mscrt_pushing *p) {
     uint64_t step;
     mscrt_status *s = mscrt_dial_server(o, i, &p->fd[i]);
     if (!s) s = mscrt_ask_join(p->fd[i], o->rank, o->timeout_ms, &step);
-    if (!s) s = lend(p, i);
+    if (!s) s = lend_memory(p, i);
     if (s) return mscrt_add_prefix(s, "rank %d: server %d", o->rank, i);
     if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", i, step);
   }
   return NULL;
 }
 
-/* What a worker asks a server, or its copy. */
+/* A question of a worker to a server, or to its copy. */
 typedef mscrt_status *server_question(mscrt_context *c, mscrt_pushing *p, int server);
 
-/* Turns to the copy of a server that was lost: it has everything that the server has acknowledged. False: there is
- * none, or it does not answer. */
-static bool turn_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
+/* Connects to the copy of a lost server, which holds everything that the server has acknowledged. False: there is no
+ * copy, or it does not answer. */
+static bool switch_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
   const mscrt_options *o = &p->c->o;
   if (p->lost[i] || mscrt_plan_server_copies(p->c->plan) == 1 || mscrt_status_code(why) != MSCRT_PEER) return false;
   close(p->fd[i]);
   p->fd[i] = -1, p->lost[i] = true;
   mscrt_status *s = mscrt_dial_server(o, p->shares.num + i, &p->fd[i]);
-  if (!s) s = lend(p, i);
+  if (!s) s = lend_memory(p, i);
   mscrt_status_free(s);
   return !s;
 }
 
 /* Asks server i; when it is lost, its copy. A question that comes twice changes nothing more. */
-static mscrt_status *ask_one(mscrt_context *c, mscrt_pushing *p, int i, server_question *ask) {
+static mscrt_status *ask_server_or_copy(mscrt_context *c, mscrt_pushing *p, int i, server_question *ask) {
   mscrt_status *s = ask(c, p, i);
-  if (s && turn_to_copy(p, i, s)) {
+  if (s && switch_to_copy(p, i, s)) {
     mscrt_status_free(s);
     s = ask(c, p, i);
   }
@@ -137,14 +137,14 @@ void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r) {
   p->any = true;
 }
 
-/* The server that says when all workers stop: the first to which they push. */
+/* The server that decides when all workers stop: the first to which they push. */
 static int server_of_stops(const mscrt_pushing *p) {
   int i = 0;
   while (i + 1 < p->shares.num && !p->shares.share[i].elems) i++;
   return i;
 }
 
-static mscrt_status *push(mscrt_context *c, mscrt_pushing *p, int i) {
+static mscrt_status *push_gradients(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_options *o = &c->o;
   const mscrt_share *share = &p->shares.share[i];
   if (!share->elems) return NULL;
@@ -154,7 +154,7 @@ static mscrt_status *push(mscrt_context *c, mscrt_pushing *p, int i) {
   return end == MSCRT_PUSH_TAKEN ? NULL : mscrt_fail(MSCRT_PEER, "it does not take step %" PRIu64 " yet", p->step);
 }
 
-static mscrt_status *pull(mscrt_context *c, mscrt_pushing *p, int i) {
+static mscrt_status *pull_values(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
   uint64_t version, stop;
   if (!share->elems) return NULL;
@@ -169,8 +169,8 @@ static mscrt_status *pull(mscrt_context *c, mscrt_pushing *p, int i) {
 
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
   if (!p->any) return NULL;
-  for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_one(c, p, i, push));
-  for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_one(c, p, i, pull));
+  for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, push_gradients));
+  for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, pull_values));
   p->step++, p->any = false;
   return NULL;
 }
@@ -181,7 +181,7 @@ static mscrt_status *set_number(mscrt_context *c, mscrt_pushing *p, int i) {
 
 mscrt_status *mscrt_push_scalar(mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value) {
   p->number = parameter, p->value = value;
-  for (int i = 0; i < p->shares.num && !c->o.rank; i++) MSCRT_CHECK(ask_one(c, p, i, set_number));
+  for (int i = 0; i < p->shares.num && !c->o.rank; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, set_number));
   return NULL;
 }
 
@@ -207,7 +207,7 @@ mscrt_status *mscrt_stop_together(mscrt_context *c, bool asked, bool *out_stop) 
     return NULL;
   }
   MSCRT_CHECK(mscrt_check_not_broken(c));
-  if (asked && p->stop == MSCRT_NO_STOP) MSCRT_CHECK(ask_one(c, p, server_of_stops(p), ask_to_stop));
+  if (asked && p->stop == MSCRT_NO_STOP) MSCRT_CHECK(ask_server_or_copy(c, p, server_of_stops(p), ask_to_stop));
   *out_stop = p->step >= p->stop;
   return NULL;
 }
@@ -220,7 +220,7 @@ mscrt_status *mscrt_pull_settled(mscrt_context *c, bool state) {
   if (!p) return NULL;
   bool waits = mscrt_ranks_run_apart(c);          /* else the parameters are those after the last step */
   if (waits) MSCRT_CHECK(mscrt_max(c, 0, &none)); /* all have pushed */
-  for (int i = 0; i < p->shares.num && waits; i++) MSCRT_CHECK(ask_one(c, p, i, pull));
-  for (int i = 0; i < p->shares.num && state; i++) MSCRT_CHECK(ask_one(c, p, i, pull_state));
+  for (int i = 0; i < p->shares.num && waits; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, pull_values));
+  for (int i = 0; i < p->shares.num && state; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, pull_state));
   return waits ? mscrt_max(c, 0, &none) : NULL; /* all have pulled */
 }

@@ -1,5 +1,5 @@
-/* serve_plan.c: a context of a plan as one server of its parameters: pushes of workers come in, the calls that update
- * parameters run, and the new values go out, until all workers have left. */
+/* serve_plan.c: a context of a plan in; serves its share of the parameters until all workers have left: each push runs
+ * the calls that update parameters, and workers pull the new values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +73,12 @@ static bool set_number(void *user, uint64_t number, double value) {
   return true;
 }
 
-/* True if another process has all that this server has: the copies are numbered behind all servers. */
+/* True if this process is a server that has a copy, and not a copy itself: copies are numbered behind all servers. */
 static bool has_copy(const mscrt_context *c) {
   return mscrt_plan_server_copies(c->plan) > 1 && c->o.server <= c->o.servers;
 }
 
-static void say_alone(void *user, const char *why) {
+static void log_lost_copy(void *user, const char *why) {
   const plan_server *p = user;
   char text[512];
   snprintf(text, sizeof text, "server %d has lost its copy, and goes on alone: %s", p->c->o.server - 1, why);
@@ -96,7 +96,7 @@ static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
   return mscrt_listen(&at, false, out_fd);
 }
 
-static mscrt_status *serve_own(plan_server *p, int listener, int backup) {
+static mscrt_status *serve_share(plan_server *p, int listener, int backup) {
   mscrt_shard *shard = NULL;
   bool asynchronous = plan_plan_asynchronous(p->c->plan->root);
   uint32_t bound = plan_plan_staleness(p->c->plan->root);
@@ -123,7 +123,7 @@ static mscrt_status *serve_own(plan_server *p, int listener, int backup) {
                            .stop = -1,
                            .backup = backup,
                            .backup_ms = p->c->o.timeout_ms,
-                           .alone = say_alone,
+                           .alone = log_lost_copy,
                            .alone_user = p,
                            .state = copy_state,
                            .state_bytes = p->own->state_bytes,
@@ -147,7 +147,7 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
   if (has_copy(c)) MSCRT_GOTO(mscrt_dial_server(&c->o, c->o.server - 1 + c->o.servers, &backup));
-  MSCRT_GOTO(serve_own(&p, listener, backup));
+  MSCRT_GOTO(serve_share(&p, listener, backup));
 fail:
   if (listener >= 0) close(listener);
   free(p.values);

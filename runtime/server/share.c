@@ -1,7 +1,7 @@
-/* share.c: a plan and a number of servers -> what each of these has (see share.h).
+/* share.c: a plan and a number of servers in; the share of each server out (see share.h).
  *
- * Calls that hand values to one another in the memory of a step stay together; such groups go, the largest first, to
- * the server that has the fewest bytes so far. */
+ * Calls of which one reads what another writes form a group. Groups are assigned, the largest first, to the server that
+ * has the fewest bytes so far. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 typedef struct {
   const mscrt_record *r;
   uint32_t group; /* the number of the first call of its group */
-  uint64_t bytes; /* written of parameters and state, of the group if it is the first */
+  uint64_t bytes; /* of the first call of a group: bytes of parameters and state that the group writes */
   int server;
 } served_call;
 
@@ -30,7 +30,7 @@ static uint32_t group_of(const sharing *s, uint32_t i) {
   return i;
 }
 
-static bool writes_what(const mscrt_record *a, const mscrt_record *b) {
+static bool writes_input_of(const mscrt_record *a, const mscrt_record *b) {
   for (uint32_t i = 0; i < a->num_buffers; i++)
     for (uint32_t k = 0; k < b->num_buffers && a->ref[i].written; k++)
       if (!b->ref[k].written && mscrt_refs_overlap(a->ref[i], b->ref[k])) return true;
@@ -44,7 +44,7 @@ static uint64_t kept_bytes_written(const mscrt_record *r) {
   return bytes;
 }
 
-/* ---- what is served ---- */
+/* ---- finding the served calls ---- */
 
 static void count_served(sharing *s) {
   for (uint32_t i = 0; i < s->out->num_sections; i++)
@@ -72,7 +72,7 @@ static mscrt_status *list_sections(sharing *s) {
   return NULL;
 }
 
-/* True for an all_reduce that sums values of all ranks, each whole, in the order of their numbers. */
+/* True for an all_reduce that sums whole values of all ranks in the order of ranks. */
 static bool adds_ranks_in_order(const sharing *s, const mscrt_exchange *e) {
   bool right = e->verb == MSC_ALL_REDUCE && e->reduction == MSC_SUM && e->slices && e->num_cuts > 0 &&
                e->num_terms == s->c->o.ranks;
@@ -106,14 +106,14 @@ static mscrt_status *list_served(sharing *s) {
       uint32_t own = s->num_calls;
       s->call[s->num_calls++] = (served_call){.r = r, .group = own};
       for (uint32_t before = 0; before < own; before++)
-        if (writes_what(s->call[before].r, r)) s->call[group_of(s, own)].group = group_of(s, before);
+        if (writes_input_of(s->call[before].r, r)) s->call[group_of(s, own)].group = group_of(s, before);
     }
   return NULL;
 }
 
-/* ---- who has it ---- */
+/* ---- sharing them out ---- */
 
-static void give_groups_to_servers(sharing *s) {
+static void assign_groups_to_servers(sharing *s) {
   uint64_t has[MSCRT_MOST_SERVERS] = {0};
   for (uint32_t i = 0; i < s->num_calls; i++) {
     s->call[group_of(s, i)].bytes += kept_bytes_written(s->call[i].r);
@@ -135,7 +135,7 @@ static void give_groups_to_servers(sharing *s) {
   for (uint32_t i = 0; i < s->num_calls; i++) s->call[i].server = s->call[group_of(s, i)].server;
 }
 
-/* True if a call of the server behind the sum reads it. */
+/* True if a call of the server, later in the plan than the sum, reads the sum. */
 static bool needs_sum(const sharing *s, int server, const mscrt_served_sum *sum) {
   plan_ref to = sum->record->ref[2 * sum->part + 1];
   for (uint32_t i = (uint32_t)sum->at; i < s->num_calls; i++) {
@@ -198,7 +198,7 @@ mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *ou
   failure = mscrt_new_array(&out_shares->share, num);
   if (!failure) failure = list_sections(&s);
   if (!failure) failure = list_served(&s);
-  if (!failure) give_groups_to_servers(&s);
+  if (!failure) assign_groups_to_servers(&s);
   for (int i = 0; i < num && !failure; i++) failure = make_share(&s, i);
   free(s.call);
   free(s.sum);
