@@ -21,16 +21,16 @@ typedef struct {
 
 typedef struct {
   const char *name; /* interned */
-  uint64_t number;  /* of its kernel; or how many kernels were given this name, but for a number at the end */
+  uint64_t number;  /* in `whole` the kernel's; in `bases` how many kernels have this name */
 } named;
 
 /* How the code of a target is put together. */
 typedef struct {
   const char *separator; /* between a kernel's name and its number */
   void (*emit)(msc_codegen *cg, const entry *k);
-  /* makes the kernel of a builtin, or says that the runtime has it */
+  /* makes the kernel of a builtin, or marks it as one of the runtime's */
   void (*make_builtin)(msc_codegen *cg, entry *k, const msc_builtin_launch *b);
-  bool by_name; /* kernels are found by name when the plan is opened; else by where they lie in the blob */
+  bool by_name; /* kernels are found by name when the plan is opened; else by their offset in the blob */
   bool (*finish)(msc_codegen *cg, msc_machine_code *out);
 } code_kind;
 
@@ -94,7 +94,7 @@ static const char *unique_name(msc_codegen *cg, const char *base) {
   return taken ? msc_arena_printf(cg->arena, "%s%s%" PRIu64, base, cg->kind->separator, taken + 1) : base;
 }
 
-/* Adds a kernel; when another has its name, it gets a number behind it. */
+/* Adds a kernel; if another has its name, a number is appended to the name. */
 static entry *add_kernel_entry(msc_codegen *cg, const entry *fresh) {
   entry *k = msc_arena_copy(cg->arena, fresh, sizeof *fresh);
   k->name = unique_name(cg, k->name);
@@ -117,7 +117,7 @@ static entry *find_kernel_named(msc_codegen *cg, const char *name) {
   return n ? cg->kernel[n->number] : NULL;
 }
 
-/* The entry for this program, found or newly made; NULL after a report. */
+/* Returns the entry of this program, which is made if there is none; NULL after a report. */
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
   uint64_t hash = hash_program(p);
   MSC_INDEX_EACH(&cg->programs, hash, i)
@@ -241,8 +241,8 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 
 /* ---- products ---- */
 
-/* How products of bf16 with blocks of this length are multiplied. Vectors of 16 or 32 bytes stand for older CPUs, so
- * with them as these do. */
+/* Returns how products of bf16 with blocks of this length are multiplied. With vectors of 16 or 32 bytes, which stand
+ * for older CPUs, they are multiplied as on those. */
 static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
   /* Sums of two terms take longer to add than to make; half a pair is lost for an odd number of them. */
   enum { LEAST_OF_TILES = 4, LEAST_OF_ODD = 5 };
@@ -374,8 +374,8 @@ static void emit_x86(msc_codegen *cg, const entry *k) {
   msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
 }
 
-/* The runtime has it. */
-static void take_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
+/* Marks a builtin as a kernel of the runtime. */
+static void use_runtime_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
   (void)cg;
   k->builtin = b->number;
 }
@@ -409,6 +409,6 @@ static bool finish_x86(msc_codegen *cg, msc_machine_code *out) {
   return ok;
 }
 
-static const code_kind x86 = {".", emit_x86, take_builtin, false, finish_x86};
+static const code_kind x86 = {".", emit_x86, use_runtime_builtin, false, finish_x86};
 
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) { return cg->kind->finish(cg, out); }

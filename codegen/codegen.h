@@ -25,7 +25,7 @@ typedef struct {
   const msc_target *target;
   const char *cpu; /* of a CPU: its name in codegen/cpu.def; NULL: this machine */
   int arch;        /* of CUDA: machine code for it too, as 90; 0: PTX alone */
-  int vector_bytes; /* of a CPU: 16, 32 or 64, which LLVM makes of what the CPU has; 0: what is fastest there */
+  int vector_bytes; /* of vectors on a CPU: 16, 32 or 64, also where it has none so wide; 0: the fastest on that CPU */
 } msc_code_target;
 
 typedef struct {
@@ -37,14 +37,14 @@ typedef struct {
   const msc_start *start;
   size_t num_buffers;
   const uint32_t *buffer; /* what to pass: numbers in the list below */
-  bool checks;            /* the last of them is the error flag */
+  bool checks;            /* the last of these buffers is the error flag */
   uint64_t bytes, flops; /* estimate: memory traffic, arithmetic */
-  uint64_t rows;         /* and what each touches of each buffer, as in msc_nest_launch; 0: not known */
+  uint64_t rows;         /* into so many rows the items divide, as in msc_nest_launch; 0: not known */
   const msc_nest_reach *reach;
 } msc_launch;
 
-/* What one op becomes: launches in order (none for an op without elements) over these buffers: the op's operands, its
- * results, a scratch buffer (64-byte aligned) if scratch_bytes > 0, an i32[1] error flag if checks.
+/* The launches of one op, in order (none for an op without elements). Their buffers are, in this order, the op's
+ * operands, its results, a scratch buffer (64-byte aligned) if scratch_bytes > 0, an i32[1] error flag if checks.
  * A launch of kind MSC_NEST_MAP has one item per element, in row-major order of the result's shape: items
  * [r * extent / rows, ...) are whole rows, so it can be a matmul's epilogue on a tile of rows. */
 typedef struct {
@@ -83,7 +83,7 @@ typedef struct {
   const char *const *feature;
   size_t num_images;
   const msc_image *image; /* of a GPU, best first */
-  const char *text;       /* LLVM IR of all of it; NULL where nobody wanted it */
+  const char *text;       /* LLVM IR of all of it; NULL unless msc_codegen_want_text was called */
 } msc_machine_code;
 
 /* Kernels of a product c = op(a) op(b), its operands row major:
@@ -91,12 +91,12 @@ typedef struct {
  *   pack      buffers b, panels;                 dims columns, k, step of b, and for pairs blocks;
  *             items: panels of `width` columns
  *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu,
- *             step of bias rows (0: one for all), step of b where it lies (0: it is packed);  items: rows of c
+ *             step of bias rows (0: one for all), step of b if it is read in place (0: packed);  items: rows of c
  *
- * a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements. `blocks` parts
- * of k are summed one by one and added as a tree (see emit/product.c): a power of two that divides k,
- * MSC_MAX_SUM_BLOCKS at most.  Panels and room are written as far as ir/abi/product.h says.  Of f16 and bf16 there are
- * only a and b: panels, room, c and bias are f32; or pairs of bf16 are in panels and room. */
+ * a, b, c and bias (NULL: none) are the addresses of the tile's first elements; a step is the distance of rows in
+ * elements. `blocks` parts of k are summed one by one and added as a tree (see emit/product.c): a power of two that
+ * divides k, MSC_MAX_SUM_BLOCKS at most.  ir/abi/product.h says how far panels and room are written.  With a and b of
+ * f16 or bf16, c and bias are f32, and panels and room are f32 or pairs of bf16. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are done together */
@@ -116,7 +116,7 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);
-/* msc_codegen_finish gives the LLVM IR too: as it is made; of a GPU after LLVM's passes, as its code comes from. */
+/* Makes msc_codegen_finish set *out_text to the LLVM IR: of a CPU as it is emitted, of a GPU after LLVM's passes. */
 void msc_codegen_want_text(msc_codegen *cg, const char **out_text);
 
 #endif

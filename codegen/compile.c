@@ -1,6 +1,6 @@
-/* compile.c: a model in; the bytes of its plan out. Runs everything from a module to a plan, several times where the
- * configuration leaves a choice open: micro-batches side by side, what leaves the device, dimensions that a reshape
- * made one. */
+/* compile.c: a model in; the bytes of its plan out. Compiles a module several times where the configuration leaves a
+ * choice open: how many micro-batches run side by side, which values leave the device, whether dimensions that a
+ * reshape merged stay merged. */
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -163,16 +163,17 @@ static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options 
   return m ? msc_compile(ctx, m, o) : NULL; /* `o` has the memory */
 }
 
-/* ---- dimensions that a reshape made one ---- */
+/* ---- dimensions that a reshape merged ---- */
 
-/* What a trial of the first passes tells. */
+/* The results of a trial of the first passes. */
 typedef struct {
   bool merged;
   int64_t apart; /* ops that were put on dimensions apart */
-  int64_t ns;    /* of a step, by the search; INT64_MAX: it did not come so far */
+  int64_t ns;    /* of a step, by the search; INT64_MAX: the trial ended before the search */
 } first_passes;
 
-/* Notes what the trial is for; ends it early if pass unmerge changed no op, for then there is nothing to compare. */
+/* Notes the results of the trial at a checkpoint; ends the trial if pass unmerge changed no op, so that there is
+ * nothing to compare. */
 static bool note_first_passes(void *user, msc_module *m, msc_checkpoint at) {
   first_passes *t = user;
   for (const msc_func *f = m->first; f; f = f->next) {
@@ -379,8 +380,8 @@ static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, cons
   return ok;
 }
 
-/* Compiles the plans of fewer ranks that an elastic one brings along; sizes for which there is none, or none that fits
- * into memory, are left out. */
+/* Compiles the plans for fewer ranks that an elastic plan contains; numbers of ranks for which there is no plan, or
+ * none that fits into memory, are left out. */
 static bool bring_smaller(msc_context *ctx, const msc_model_bytes *model, const msc_compile_options *o,
                           msc_compiled *out) {
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_elastic);

@@ -1,4 +1,4 @@
-/* compile.h: module + configuration -> plan. */
+/* compile.h: a module and a configuration in; a plan out. */
 #ifndef MSC_CODEGEN_COMPILE_H
 #define MSC_CODEGEN_COMPILE_H
 
@@ -13,18 +13,18 @@ typedef struct {
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
   double time_limit_s;         /* of the search for strategies; 0: none */
   msc_pass_memory *of_cluster; /* what passes keep for each other in this compilation; NULL: msc_compile makes it */
-  msc_pass_memory *of_text;    /* the same of those on modules of one text; or NULL */
+  msc_pass_memory *of_text;    /* what passes keep for each other in compilations of modules with one text; or NULL */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
   const char *model_folder;    /* relative to the plan's, for its weights; NULL: the same */
   const char *dump_dir;        /* IR after every pass that changed it; or NULL */
   int verify;                  /* MSC_VERIFY_... */
-  bool want_text;              /* `after` is told the IR */
+  bool want_text;              /* `after` gets the IR */
   const char *flags;           /* repeated in a reproducer; or NULL */
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
-  bool is_trial;               /* `after` is told so */
-  bool without_code;           /* the plan is only asked for times and sizes */
+  bool is_trial;     /* passed to `after` */
+  bool without_code; /* no machine code is made: only times and sizes of the plan are read */
   /* called with the time of everything that is not a pass; a name may come several times */
   void (*phase)(void *user, const char *name, uint64_t ns);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
@@ -63,7 +63,7 @@ typedef struct {
   size_t num_bytes;
   size_t num_ops;    /* of the model */
   size_t num_smaller;
-  const int64_t *smaller; /* the ranks of plans that it brings along, descending: key elastic */
+  const int64_t *smaller; /* the numbers of ranks of the plans that it contains, descending: key elastic */
 } msc_compiled;
 
 /* What the user says about the target: "cpu", "cuda" or "cuda:sm_90"; the name of a CPU, NULL: this machine's; and
@@ -97,17 +97,17 @@ typedef struct {
 } msc_plan_memory;
 
 msc_plan_memory msc_plan_memory_of(const msc_plan *p);
-uint64_t msc_plan_rank_bytes(const msc_plan *p); /* all of it */
-const char *msc_plan_memory_text(const msc_plan *p); /* all of it, for people */
+uint64_t msc_plan_rank_bytes(const msc_plan *p);     /* the sum of all but host and disk */
+const char *msc_plan_memory_text(const msc_plan *p); /* the same as text, by what fills the memory */
 /* The op at which most of the scratch memory is in use, of the function that needs the most, and what uses it. */
 msc_peak msc_plan_peak_of(const msc_plan *p);
 
 /* The cluster that a plan is compiled for: the described one, or the shipped `cpu`. */
 const msc_cluster *msc_cluster_of_options(msc_context *ctx, const msc_compile_options *o);
-/* The bytes that a rank may need on it. */
+/* Returns the bytes that a rank may need on that cluster, or by the key memory_limit. */
 int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o);
-/* False: the plan is refused, after a report of what fills the memory of the device, or the place of what is offloaded,
- * and of what would help. */
+/* False: the plan is refused, after a report of what fills the memory of the device, or host memory or the disk with
+ * offloaded values, and of what would help. */
 bool msc_fits_memory(const msc_plan *p, const msc_compile_options *o);
 
 #endif

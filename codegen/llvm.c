@@ -1,5 +1,5 @@
-/* llvm.c: a target -> an LLVM module for it, and the machine that makes its code. Messages of LLVM are kept, and
- * reported when the owner of the context asks, because LLVM works in several threads. */
+/* llvm.c: a target in; an LLVM module for it, and the LLVM machine that makes its code, out. The first message of LLVM
+ * is kept until msc_llvm_report, because LLVM works in several threads. */
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>

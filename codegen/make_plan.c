@@ -1,5 +1,6 @@
-/* make_plan.c: a module at the checkpoint `propagated` -> its plan: search, lowering, calls and code, with decisions
- * noted on the way; where a search decides, plans that keep less and less in memory until one fits. */
+/* make_plan.c: a module at the checkpoint `propagated` in; its plan, with the decisions that were made, out. Runs
+ * search, lowering and code generation; where a search decides, it makes plans that keep less and less in memory until
+ * one fits. */
 #include "codegen/make_plan.h"
 
 #include <string.h>
@@ -74,7 +75,7 @@ static packed pack_program(const msc_module *m) {
 
 /* ---- runs of the passes ---- */
 
-/* One run of the passes from `propagated` on, and what is noted of it on the way. */
+/* One run of the passes from `propagated` on, and what was noted at its checkpoints. */
 typedef struct {
   msc_context *ctx;
   const msc_compile_options *o;
@@ -248,7 +249,7 @@ static bool shrink_plan(fitting *t) {
   while (msc_plan_rank_bytes(t->best) > (uint64_t)t->limit && t->kept > 1) {
     int64_t room = next_room(t->kept);
     bounded_run r = {.room = room < t->limit ? room : t->limit, .most_kept = UINT64_MAX};
-    if (r.room < t->least) return true; /* the search would find the least once more */
+    if (r.room < t->least) return true; /* the search would find the same strategy again */
     MSC_TRY(run_again(t, &r));
     if (msc_plan_rank_bytes(r.plan) >= msc_plan_rank_bytes(t->best)) return true;
     t->best = r.plan, t->kept = r.kept;
@@ -263,8 +264,9 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
-/* Makes the plan of an unbounded search, and takes it if it is better. It is not made where both would exceed the
- * limit, which shows beforehand: a plan needs at least half of what its strategy keeps. */
+/* Makes the plan of an unbounded search, and keeps it if it is better than the best so far. It is not made where it
+ * would certainly exceed the limit, as the best one does: a plan needs at least half of the bytes that its strategy
+ * keeps. */
 static void try_unbounded(fitting *t, bool may_fit) {
   msc_diag_mark before = msc_mark_diags(t->ctx);
   bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best)};

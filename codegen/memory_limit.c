@@ -190,7 +190,8 @@ static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
   return !is_bound;
 }
 
-/* Reports a place for what is offloaded that is too small, with what would do. False: the plan is refused. */
+/* Reports host memory, or a disk, that is too small for the offloaded values, and how much would do. False: the plan is
+ * refused. */
 static bool fits_home(const msc_plan *p, const msc_config *config, msc_key key, msc_home home) {
   uint64_t bytes = 0;
   int64_t limit = msc_config_int(config, key);

@@ -1,5 +1,5 @@
-/* nvptx.c: a module of kernels in; images for NVIDIA GPUs out: PTX that every later GPU takes, and machine code for a
- * named one.  Needs nothing of NVIDIA's; LLVM 19 knows GPUs up to sm_90. */
+/* nvptx.c: a module of kernels in; images of PTX for NVIDIA GPUs out, which later GPUs accept too.  Needs no software
+ * of NVIDIA; LLVM 19 knows GPUs up to sm_90. */
 #include <llvm-c/BitWriter.h>
 #include <string.h>
 

@@ -30,7 +30,8 @@ static bool MSC_PRINTF(2, 3) report_broken_object(const linker *k, const char *f
 
 static const void *section_content(const linker *k, const Elf64_Shdr *s) { return k->elf + s->sh_offset; }
 
-/* Places the executed sections, or the other loaded ones, from *size on, and moves *size behind them. */
+/* Sets the places of the executed sections, or of the other loaded ones, from offset *size on, and advances *size
+ * behind them. */
 static void lay_out_sections(linker *k, bool executed, uint64_t *size) {
   for (int i = 0; i < k->head->e_shnum; i++) {
     const Elf64_Shdr *s = &k->section[i];

@@ -1,5 +1,5 @@
-/* parts.c: a module of kernels in; ELF relocatables of it out, one of each part, which LLVM makes side by side.
- * How kernels are dealt depends on the module alone: the code is the same on any number of CPUs. */
+/* parts.c: a module of kernels in; ELF relocatables out, one for each part of the module, which LLVM makes in parallel.
+ * Which kernel is in which part depends on the module alone, so the code is the same on any number of CPUs. */
 #include <llvm-c/BitWriter.h>
 #include <string.h>
 
@@ -45,7 +45,8 @@ static size_t choose_num_parts(LLVMModuleRef module) {
   return wanted ? (size_t)wanted : 1;
 }
 
-/* Gives each kernel to the part with the fewest instructions so far; kernels call nothing but intrinsics. */
+/* Assigns each kernel to the part with the fewest instructions so far, and deletes all kernels but those of one part.
+ * Kernels call nothing but intrinsics. */
 static void keep_part(LLVMModuleRef module, size_t num, size_t part) {
   uint64_t load[MSC_MAX_PARTS] = {0};
   for (LLVMValueRef fn = LLVMGetFirstFunction(module), next; fn; fn = next) {

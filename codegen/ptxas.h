@@ -1,5 +1,5 @@
-/* ptxas.h: PTX -> machine code for one GPU, by NVIDIA's assembler where it is installed, while the caller
- * does something else. */
+/* ptxas.h: PTX in; machine code for one GPU out, by NVIDIA's assembler if it is installed, which runs beside the
+ * caller. */
 #ifndef MSC_CODEGEN_PTXAS_H
 #define MSC_CODEGEN_PTXAS_H
 

@@ -1,11 +1,11 @@
-/* recompute_trials.c: recompute=auto: tries the passes that follow with several choices -> which values the backward
- * computes again.
+/* recompute_trials.c: recompute=auto: a program in; the same with the ops marked whose values the backward computes
+ * again, or with the number of bytes that pass recompute is to save, out.
  *
  * How much memory a choice saves and how much time it costs is known only when kernels are fused and values placed, so
- * these passes run for every choice. Pass recompute chooses by estimates (passes/4_partition/recompute_choice.c); here
- * the number of bytes is found that it is told to save. In a small model every set of ops is a choice: all sets are
- * tried, or, where they are too many, sets that differ by one op or two from the best one so far, beginning with all
- * ops and with none. */
+ * the passes that do this run for every choice. Pass recompute chooses ops by estimates
+ * (passes/4_partition/recompute_choice.c); the trials find the number of bytes that it is told to save. In a small
+ * model a choice is a set of ops: all sets are tried, or, where they are too many, sets that differ by one op or two
+ * from the best set so far, beginning with all ops and with none. */
 #include "codegen/recompute_trials.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@
 
 enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, MOST_SETS_WITH_SCHEDULES = 50, LARGE = 3000 };
 
-/* What pass recompute is told: how many bytes to save, in groups of how many pieces, or a set of ops. */
+/* A choice: how many bytes pass recompute is to save, in groups of how many pieces, or a set of ops. */
 typedef struct {
   int64_t saving, group, shift;
   uint32_t set; /* of units */
@@ -104,7 +104,8 @@ static void measure_trial(const trials *t, msc_module *m, int64_t *out_bytes, in
   msc_arena_free(scratch);
 }
 
-/* True if a is better than b: it fits and takes less time, or neither fits and it needs less. */
+/* True if a is better than b: a fits and b does not, or both fit and a takes less time, or neither fits and a needs
+ * less memory. */
 static bool is_better_trial(const trials *t, const trial *a, const trial *b) {
   bool fits = a->bytes <= t->room, fitted = b->bytes <= t->room;
   if (fits != fitted) return fits;

@@ -1,6 +1,6 @@
-/* arithmetic.c: operands of one instruction in; what it computes of them out, as a scalar or a vector, whichever they
- * are.  Arithmetic is exactly what is written: nothing is contracted or reassociated, so a value does not depend on
- * whether it was computed in a full vector, a masked one, or alone. */
+/* arithmetic.c: the operands of one instruction in; its result out, a scalar or a vector as they are.  No operation is
+ * contracted or reassociated, so a value does not depend on whether it was computed in a full vector, a masked one, or
+ * alone. */
 #include <math.h>
 
 #include "codegen/emit/build.h"

@@ -36,7 +36,7 @@ LLVMValueRef msc_emit_compare(const msc_emit *e, int predicate, msc_dtype d, LLV
 /* Converts between types. Floats become integers toward zero, saturating; NaN becomes 0. */
 LLVMValueRef msc_emit_cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x);
 
-/* ---- emit/loops.c: loops that test at their end, with values carried from turn to turn ---- */
+/* ---- emit/loops.c: loops that test at their end, with values carried from iteration to iteration ---- */
 
 enum { MAX_CARRIED = 64 };
 

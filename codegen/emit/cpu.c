@@ -200,7 +200,7 @@ static LLVMValueRef stack_place(msc_emit *e) {
   return p;
 }
 
-/* Do masked stores or loads need a spare place in memory for lanes that must touch nothing? */
+/* True if masked stores or loads need a spare place in memory, for lanes that must touch nothing. */
 static bool needs_spare(const msc_program *p) {
   for (int i = 1; i < p->head.num_instrs; i++) {
     const msc_instr *in = &p->instr[i];

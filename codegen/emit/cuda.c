@@ -1,6 +1,6 @@
 /* cuda.c: a program in; a complete kernel for a GPU out: blocks, teams and threads around the phases of emit/phases.c.
- * The grid has a place for every item, and no thread goes on to a second one: loops around it would only cost
- * registers.  How threads are dealt: passes/7_lower/nest/gpu.c. */
+ * The grid has a thread, or a team of threads, for every item, so no thread loops over items, which would cost
+ * registers. passes/7_lower/nest/gpu.c chooses the numbers of threads. */
 #include "codegen/emit/walk.h"
 
 enum { WARP = 32 };

@@ -1,6 +1,6 @@
-/* cuda_order.c: a kernel of ir/abi/builtin.h that the runtime has no GPU code for -> its code for a GPU. Correct rather
- * than fast: a scan runs along a row in one thread; a sort counts, for every element, those that come before it;
- * `unique` does the same in one block. */
+/* cuda_order.c: a kernel of ir/abi/builtin.h in; its code for a GPU out. Correct rather than fast: a scan runs along a
+ * row in one thread; a sort counts, for every element, the elements that come before it; `unique` does so in one
+ * block. */
 #include "codegen/emit/build.h"
 
 typedef struct {
@@ -208,7 +208,7 @@ static void emit_update(ordering *o, LLVMValueRef item) {
 
 /* ---- unique: one block.  A value is named by the first of the elements that have it ---- */
 
-/* Does one of the elements before i equal it? */
+/* True if one of the elements before i equals element i. */
 static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMValueRef own) {
   msc_ir_loop loop;
   LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);

@@ -169,12 +169,12 @@ struct msc_emit {
   LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS];
   LLVMValueRef scalars;             /* where they are in memory; NULL: ... */
   LLVMValueRef scalar[MSC_NEST_SCALARS]; /* ... here they are */
-  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: where we are; of the lane axis: its first lane less lane_offset */
+  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: the position; of the lane axis: that of the first lane less lane_offset */
   int lane_offset;
   LLVMValueRef mask;                /* <lanes x i1> of lanes that exist; NULL: all */
   LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false; not on a GPU */
-  LLVMValueRef sink;                /* 256 bytes on the stack: where what must not be stored goes */
-  int copy;                         /* which of the vectors side by side */
+  LLVMValueRef sink;                /* 256 bytes on the stack: lanes that must store nothing store here */
+  int copy;                         /* number of the vector among those that are computed side by side */
   LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
 };
 
@@ -259,7 +259,7 @@ typedef enum {
 static inline msc_bf16_way msc_product_way(msc_product_part part) {
   return part < MSC_PACK_PAIRS ? MSC_BF16_BY_TERMS : part == MSC_MULTIPLY_TILES ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
 }
-/* Is there such a kernel? */
+/* True if there is such a kernel. */
 static inline bool msc_product_has(int level, msc_product_part part, msc_dtype dtype) {
   return level >= 3 && (msc_product_way(part) == MSC_BF16_BY_TERMS || (level == 4 && dtype == MSC_BF16));
 }

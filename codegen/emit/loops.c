@@ -1,5 +1,5 @@
-/* loops.c: loops in LLVM IR, in the form that needs no rotation: tested before the first turn and at each end; sums of
- * blocks that become a tree; squares that are turned. */
+/* loops.c: writes loops in LLVM IR, which test before the first iteration and at the end of each, so that LLVM need not
+ * rotate them; sums of blocks, added as a tree; transposes of squares in registers. */
 #include "codegen/emit/build.h"
 
 LLVMBasicBlockRef msc_ir_block(msc_emit *e) { return LLVMAppendBasicBlockInContext(e->l->llvm, e->fn, ""); }

@@ -1,6 +1,6 @@
-/* phases.c: an item of a program, whose axes have positions -> its phases over the reduced axes, and the tail before
- * and after them. An instruction is computed once, in the outermost loop in which all axes that it varies along have
- * positions. */
+/* phases.c: an item of a program, whose axes have positions, in; the code of its phases over the reduced axes, and of
+ * the instructions before and after them, out. An instruction is computed once, in the outermost loop in which all axes
+ * that it varies along have positions. */
 #include "codegen/emit/walk.h"
 
 static void forget_values(msc_walk *w, uint16_t axes) {
@@ -345,8 +345,8 @@ static void emit_short_row(msc_walk *w, msc_phase *ph, int64_t size) {
   }
 }
 
-/* How many vectors a turn of the loop takes. Where the order of sums matters, this must not depend on what else the
- * kernel computes. */
+/* Returns how many vectors an iteration of the loop handles. Where the order of sums matters, this must not depend on
+ * what else the kernel computes. */
 static int unroll_for(const msc_walk *w, const msc_phase *ph) {
   if (w->h->blocks) return 4;
   return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
@@ -354,7 +354,7 @@ static int unroll_for(const msc_walk *w, const msc_phase *ph) {
 
 /* Prefetches rows for a reduction down columns: each row lies on other cache lines and mostly on another page, so no
  * CPU prefetches it by itself. */
-static void ask_ahead(msc_walk *w, const msc_phase *ph, int axis) {
+static void prefetch_rows(msc_walk *w, const msc_phase *ph, int axis) {
   enum { ROWS_AHEAD = 8 };
   for (int i = 1; i < w->h->num_instrs; i++) {
     const msc_instr *in = &w->e.p->instr[i];
@@ -385,7 +385,7 @@ static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRe
   msc_ir_loop_open(e, &loop, from, to, step, ph->num_reduces * ph->accumulators, ph->carried);
   msc_walk_bind(w, axis, loop.index);
   if (last) {
-    if (w->copies > 1) ask_ahead(w, ph, axis);
+    if (w->copies > 1) prefetch_rows(w, ph, axis);
     emit_point(w, ph, 0);
   } else {
     msc_walk_ready(w, ph->needed);

@@ -1,12 +1,13 @@
-/* product.c: the element type of a and b in; the two kernels of their matrix products out.  `pack` brings columns of b
- * into panels, `multiply` makes rows of c from rows of a and packed panels.
+/* product.c: the element type of a and b in; the two kernels of their matrix products out.  `pack` copies columns of b
+ * into panels, `multiply` computes rows of c from rows of a and packed panels.
  *
  * Every element of c has one accumulator per block of k, which takes its terms in ascending order by fma; blocks are
  * added as a balanced tree: ((0+1)+(2+3))+((4+5)+(6+7)).  So an element's bits depend neither on tiles nor on
  * registers, and a rank that holds an aligned part of the blocks has a subtree of the whole sum.
  *
- *   panel p of b: [k][width] elements, columns p * width and following, the last panel filled with what is never stored
- *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read where it lies
+ *   panel p of b: [k][width] elements, columns p * width and following; the last panel may have columns beyond n, whose
+ *   results are never stored
+ *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read in place
  *
  * f16 and bf16 are widened where they are packed, which is exact, and a is packed then in any case, its rows as they
  * lie unless it is transposed; c and bias are f32.
@@ -140,7 +141,7 @@ typedef struct {
 
 static bool has_32_registers(const product *p) { return p->height > 6; }
 
-/* Does b ever lie where it is? What is widened, or in pairs, does not. */
+/* True if kernels of this type can read b in place: an operand that is widened, or in pairs, is always packed. */
 static bool reads_in_place(const product *p) { return p->operand_bytes >= 4; }
 
 static bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
@@ -346,8 +347,8 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   memcpy(acc, carried, sizeof *acc * (size_t)num);
 }
 
-/* Sums the next block of a b that is turned square by square. */
-static void sum_turned_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
+/* Sums the next block of a transposed b, which is transposed in registers square by square. */
+static void sum_transposed_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop squares;
   int num = num_sums(p, w), pointers = num_pointers(w), columns = (p->lanes + ROWS_APART - 1) / ROWS_APART;
   LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers, next = i64(p, p->lanes), apart[ROWS_APART];
@@ -407,7 +408,7 @@ static void sum_some(product *p, const multiplying *x, walk *w, int num, LLVMVal
 /* Sums the next blocks, as many as the form takes together. */
 static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   if (x->form == TURNED) {
-    sum_turned_block(p, x, w, acc);
+    sum_transposed_block(p, x, w, acc);
   } else if (x->form < PAIRS) {
     sum_block(p, x, w, acc);
   } else if (x->form == PAIRS) {
@@ -567,8 +568,8 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, in_room, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
 }
 
-/* Is a panel of b so near that groups of few rows can read it again and again? Or are the rows of a so far apart that
- * many of them do not stay in the nearest cache together: 4096 bytes have one place there, or so many columns? Not
+/* True if groups of few rows are faster: a panel of b is in a near cache, so that reading it for each group is cheap;
+ * or rows of a are a multiple of 4096 bytes apart, or so long, that the nearest cache cannot hold many of them. False
  * where stores cost nothing, which low groups save. */
 static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
   enum { NEAR = 96 * 1024, PLACES = 4096, FEW_PANELS = 4 };

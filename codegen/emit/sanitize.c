@@ -1,6 +1,6 @@
-/* sanitize.c: a module of kernels -> the same, with every access checked against the address sanitizer's shadow memory,
- * which has the same address in every process on x86-64 Linux. The code of a plan cannot call functions, so a bad
- * access executes an invalid instruction, with the address in rax: tools/crash.c reports it. */
+/* sanitize.c: a module of kernels in; the same module, with every access checked against the address sanitizer's shadow
+ * memory, out. That memory has the same address in every process on x86-64 Linux. The code of a plan cannot call
+ * functions, so a bad access executes an invalid instruction, with the address in rax: tools/crash.c reports it. */
 #include <llvm-c/Support.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* walk.h: the state while a kernel is emitted from a program: what is computed at this point of the loops; and the
- * loops that kernels of CPUs and GPUs share. */
+/* walk.h: the state of the emission of a kernel: the values that are computed at the current point of the loops; and
+ * the loops that kernels of CPUs and GPUs share. */
 #ifndef MSC_CODEGEN_EMIT_WALK_H
 #define MSC_CODEGEN_EMIT_WALK_H
 
@@ -12,7 +12,7 @@ typedef struct msc_walk msc_walk;
 typedef struct {
   int size;                 /* 1: nobody shares */
   LLVMValueRef rank;        /* i64: 0 .. size - 1 */
-  LLVMValueRef first;       /* i1: it stores what all of them know */
+  LLVMValueRef first;       /* i1: this thread stores the values that all threads of the team hold */
   LLVMValueRef active;      /* i1: the thread's lanes exist; NULL: all do */
   LLVMValueRef memory;      /* of the block, what `join` needs */
   LLVMValueRef (*join)(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v); /* the same for all of the team */
@@ -46,8 +46,8 @@ enum { MSC_INSIDE_ITEMS = 0x8000 }; /* in `bound`; not an axis: results are stor
 
 static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
-/* In a kernel of kind TRANSPOSE: is what instruction i loads contiguous along the other axis, instead of along the
- * lanes? */
+/* In a kernel of kind TRANSPOSE: true if the elements that instruction i loads are contiguous along the other axis,
+ * instead of along the lanes. */
 static inline bool msc_walk_is_turned(const msc_walk *w, int i) {
   const msc_instr *in = &w->e.p->instr[i];
   return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;

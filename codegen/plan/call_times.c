@@ -1,4 +1,5 @@
-/* call_times.c: calls of a plan and a described cluster -> the time of every call, and of a step (timeline.h). */
+/* call_times.c: the calls of a plan and a described cluster in; the time of every call, and of a step, out
+ * (timeline.h). */
 #include "codegen/plan/timeline.h"
 #include "passes/7_lower/transfer.h"
 
@@ -18,7 +19,7 @@ static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_pl
       &(msc_cost_transfer){.verb = MSC_PERMUTE, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
 }
 
-/* Time of a transfer between the device and where a value lives. */
+/* Time of a transfer between the device and host memory or disk. */
 static uint64_t offload_ns(const msc_cost *cost, const msc_plan_call *c) {
   bool disk = c->buffer[0].space == PLAN_SPACE_DISK || c->buffer[1].space == PLAN_SPACE_DISK;
   return msc_home_ns(cost->cluster, disk ? MSC_HOME_DISK : MSC_HOME_CPU, c->bytes);

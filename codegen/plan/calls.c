@@ -1,4 +1,4 @@
-/* calls.c: a lowered function -> a section of calls with places in memory, and the code they call. */
+/* calls.c: a lowered function in; a section of calls, whose operands have places in memory, and their code out. */
 #include <string.h>
 
 #include "codegen/plan/plan.h"
@@ -16,7 +16,7 @@ enum {
   DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */
 };
 
-/* Where a sum or a carried value of a stage lies. */
+/* The place in memory of a sum over micro-batches, or of a carried value, of a stage. */
 typedef struct {
   const char *name; /* interned */
   uint32_t stage;
@@ -39,7 +39,7 @@ struct msc_plan_calls {
   size_t room_constants;
   uint32_t program;    /* number of the section's */
   uint64_t scratch;    /* of the section, as allocated */
-  uint64_t stashed;    /* where its values begin that are put off the device */
+  uint64_t stashed;    /* offset in host memory of the values that the section moves off the device */
   size_t num_inner;
   inner_place *inner;
   MSC_TABLE(kept_name) kept;
@@ -179,7 +179,7 @@ static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t b
   return ref;
 }
 
-/* Places what does not live on the device. A disk is read and written in pages. */
+/* Places a value in host memory or on disk. A disk is read and written in pages. */
 static plan_ref place_away(uint64_t *end, uint64_t bytes, msc_home home) {
   enum { PAGE = 4096 };
   plan_ref ref = reserve_bytes(end, bytes, home == MSC_HOME_CPU ? PLAN_SPACE_HOST : PLAN_SPACE_DISK);
@@ -586,8 +586,8 @@ static bool call_transfer(calling *c, const msc_op *op) {
   return true;
 }
 
-/* Brings rows of a table with a cache to the device. Counted are the rows that are expected to be missing, which are
- * brought, as others go, with their state. */
+/* Adds the call that brings rows of a table with a cache to the device. Its bytes are those of the rows expected to be
+ * missing, with their state, and of as many rows that are written back. */
 static bool call_admit(calling *c, const msc_op *op) {
   msc_plan *p = c->p;
   msc_plan_cache *k = find_cache(c, msc_intern(p->ctx, msc_op_str(op, "table")));
@@ -615,7 +615,7 @@ static bool call_admit(calling *c, const msc_op *op) {
   return true;
 }
 
-/* Makes room for what the section puts off the device; other sections have room of their own. */
+/* Reserves host memory for the values that the section moves off the device; each section has its own. */
 static void place_stashed(calling *c) {
   const msc_attr_value *bytes = msc_func_attr(c->f, MSC_FACT(stashed));
   const msc_op *op = c->f->body->first;
@@ -693,7 +693,7 @@ static bool copy_ties(calling *c) {
   return true;
 }
 
-/* Sets what pass outputs found out about the model's result of this name. */
+/* Sets what pass outputs has noted about the model's result of this name. */
 static void note_batch(const calling *c, msc_plan_output *o) {
   const msc_module *m = c->f->module;
   const msc_attr_value *all = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_outputs));

@@ -1,14 +1,15 @@
-/* chains.c: the calls of a section in; runs of short calls that have strips in common out. A strip is a part of the
- * items of a kernel, or of the rows of a product, that needs nothing of what the other strips of the calls before it
- * make: so a thread runs one strip through all calls of a chain, and does not wait for the others between them. What it
- * made lies in its own cache. */
+/* chains.c: the calls of a section in; chains of short calls that run strip by strip out. A strip is a part of the
+ * items of a kernel, or of the rows of a product, that reads no results of other strips of the calls before it in the
+ * chain. So a thread runs a strip through all calls of the chain without waiting for other threads, and finds its
+ * values in its own cache. */
 #include "codegen/plan/plan.h"
 
 /* LONGEST: a call that takes longer is worth waking threads for, which then share its parts evenly. Time is counted as
  * in runtime/prepare_calls.c. NEAR: bytes of weights that every thread reads whole. */
 enum { LONGEST_NS = 256000, NEAR = 1280 * 1024, MOST_CALLS = 256, FEW_STRIPS = 8, LEAST_ROWS = 2 };
 
-/* What one call touches of a buffer: bytes [lo, hi) of its space at row 0, `step` bytes further on at each next row. */
+/* The bytes of a buffer that one call touches: [lo, hi) of its space for row 0, and `step` bytes further for each next
+ * row. */
 typedef struct {
   int64_t lo, hi, step, rows;
   uint8_t space;
@@ -27,7 +28,8 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) { return b ? common_divis
 
 static int64_t divide_down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-/* May a strip of one call and another strip of a later one meet in memory that one of them writes? */
+/* True if a strip of one call and a different strip of a later call may touch the same memory, which one of them
+ * writes. */
 static bool may_meet(const access *a, const access *b, uint64_t strips) {
   int64_t per_a = a->rows / (int64_t)strips, per_b = b->rows / (int64_t)strips, step = a->step * per_a;
   if (a->space != b->space || !(a->written || b->written)) return false;
@@ -48,8 +50,8 @@ static access access_of(const plan_ref *ref, msc_nest_reach r, uint64_t rows) {
 
 static bool is_short(const msc_plan_call *c) { return c->bytes / 8 + c->flops / 16 <= LONGEST_NS; }
 
-/* Lists what a product touches by rows; its columns are not cut. Returns the rows of it that are cut, 0: they cannot
- * be. */
+/* Lists the accesses of a product by rows; its columns are not cut. Returns the number of rows that may be cut into
+ * strips; 0: none. */
 static uint64_t list_product(const msc_plan *p, const msc_plan_call *c, access *out, size_t *num) {
   const msc_plan_matmul *m = &p->matmul[c->index];
   int64_t bytes = msc_dtype_bytes(m->dtype), wide[] = {(int64_t)m->k, 0, (int64_t)m->n, 0};
@@ -64,7 +66,7 @@ static uint64_t list_product(const msc_plan *p, const msc_plan_call *c, access *
   return rows;
 }
 
-/* Lists what the call touches, by rows. Returns their number, 0: it belongs to no chain. */
+/* Lists the accesses of a call by rows. Returns the number of rows; 0: the call belongs to no chain. */
 static uint64_t list_call(const msc_plan *p, const msc_plan_call *c, access *out, size_t *num) {
   if (c->served || c->checks || !is_short(c)) return 0;
   for (size_t i = 0; i < c->num_buffers; i++)
@@ -88,8 +90,8 @@ static void end_chain(chain *c, msc_plan_section *s) {
   c->num = c->num_calls = 0;
 }
 
-/* Do strips stay apart when these accesses are added, and are they many enough? Strips that are apart stay so when
- * several become one. */
+/* True if a call with these accesses can join the chain: strips do not meet, and there are enough of them. Strips that
+ * do not meet do not meet either when several are joined. */
 static bool fits_chain(const chain *c, uint64_t rows, const access *more, size_t num) {
   uint64_t strips = common_divisor(c->strips, rows);
   if (c->num_calls == MOST_CALLS || strips < 2 || (strips < FEW_STRIPS && strips < c->strips)) return false;

@@ -1,4 +1,4 @@
-/* dump_plan.c: a verified plan.bin -> text for people: what every rank holds, calls and sends, in order. */
+/* dump_plan.c: a verified plan.bin in; text for people out: the values, calls and messages of ranks, in order. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* expected_misses.c: sizes of a table and of its cache, and how many rows a step names, in; how many of these are not
- * in the cache, if rows are drawn by Zipf's law, out. */
+/* expected_misses.c: the sizes of a table and of its cache, and how many rows a step reads, in; how many of these rows
+ * are expected not to be in the cache, if rows are drawn by Zipf's law, out. */
 #include <math.h>
 
 #include "codegen/plan/plan.h"
@@ -7,9 +7,9 @@
 /* The first rows are summed one by one, those behind row n in steps of n / STEPS. */
 enum { ONE_BY_ONE = 1024, STEPS = 64 };
 
-/* What rows that the cache does not keep have to do with a step. */
+/* Expected numbers of rows behind the first `hot` ones, which the cache always keeps. */
 typedef struct {
-  double named, missed; /* rows behind `hot` that a step names; of them those that the step before did not */
+  double named, missed; /* rows that a step reads; of them those that the step before did not read */
 } cold_rows;
 
 /* The chance that row i of the table is named by a step. */

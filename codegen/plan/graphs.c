@@ -1,5 +1,5 @@
-/* graphs.c: an op that a GPU's library computes, or a CPU by kernels of products, in; the graph of the plan that it is,
- * with a bound for its workspace, out. */
+/* graphs.c: an op of attention or convolution, which a GPU's library computes, or a CPU by kernels of products, in; its
+ * graph in the plan, with a bound for its workspace, out. */
 #include <math.h>
 #include <string.h>
 

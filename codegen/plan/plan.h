@@ -212,7 +212,7 @@ typedef struct msc_plan {
 
 /* ---- plan/programs.c ---- */
 
-/* Should code be made for this plan, which is complete except for its code? */
+/* Returns whether code is to be made for this plan, which is complete except for its code. */
 typedef bool msc_plan_wants_code(void *user, const msc_plan *p);
 /* Makes the plan of a module whose passes have all run. Makes the machine code for the target if `wants` says so, or is
  * NULL; its LLVM IR goes to *out_code unless that is NULL (see msc_codegen_want_text). NULL after reporting. */
@@ -251,8 +251,8 @@ void msc_plan_find_chains(msc_plan *p, msc_plan_section *s);
 /* ---- expected_misses.c ---- */
 
 #define MSC_ZIPF_EXPONENT 1.05 /* of the law by which rows are assumed to be drawn */
-/* How many rows a step brings to a cache that has long been in use, if it names so many and the cache keeps those that
- * are used most. */
+/* Returns how many rows a step is expected to bring to a cache that has long been in use and keeps the rows that are
+ * used most. numbers: how many rows a step reads. */
 double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers);
 
 /* ---- call_times.c ---- */

@@ -1,4 +1,4 @@
-/* products.c: a gemm in; the product of the plan that it is, with its tiles, out. */
+/* products.c: a gemm in; its product in the plan, with its tiles, out. */
 #include "codegen/plan/plan.h"
 #include "ir/gemm.h"
 #include "ir/abi/product.h"
@@ -41,22 +41,22 @@ static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
-/* Is a transposed b turned in registers, square by square, for each group of rows? For few rows that takes less time
- * than to pack it. Blocks are whole squares. */
-static bool turns_b_where_it_lies(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
+/* True if a transposed b is read in place and transposed in registers, square by square, for each group of rows of a:
+ * for few rows that takes less time than packing it. Blocks must be whole squares. */
+static bool transposes_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   uint64_t rows = kernels->height > 6 ? 8 : 4;
   return !m->transpose_a && m->m <= rows && m->k / m->blocks % (uint64_t)msc_product_lanes(m->width) == 0;
 }
 
-/* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. Rows
- * of b that lie a multiple of 4096 bytes apart share so few places in the nearest cache that they are not found there
- * by the next rows of a; with low groups, which read b often, half of that is too much. */
-static bool reads_b_where_it_lies(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
+/* True if b is read in place. Packing takes as long as multiplying few rows, and longer where the level-2 cache holds
+ * b. Rows of b that lie a multiple of 4096 bytes apart share so few places in the nearest cache that they are not found
+ * there by the next rows of a; with low groups, which read b often, half of that is too much. */
+static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
   bool low = kernels->height <= 6;
   uint64_t apart = m->n * sum_bytes(m), most = m->k * apart <= NEAR ? FEW_OF_NEAR : FEW;
   if (m->n % m->width || msc_dtype_bytes(m->dtype) < 4) return false;
-  if (m->transpose_b) return turns_b_where_it_lies(m, kernels);
+  if (m->transpose_b) return transposes_b_in_place(m, kernels);
   if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG ? 32 : 12;
   else if (low && apart % (PLACES / 2) == 0) most = 12;
   return m->m <= most;
@@ -71,7 +71,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   enum { WIDE = 4, SPAN = 4 /* rows so few that they meet so many panels together, where b lies */ };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
-  if (m->m <= WIDE && !m->transpose_b && reads_b_where_it_lies(m, kernels)) width *= SPAN;
+  if (m->m <= WIDE && !m->transpose_b && reads_b_in_place(m, kernels)) width *= SPAN;
   bool packs_rows = m->transpose_a && m->batch == 1;
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
@@ -97,7 +97,7 @@ static void set_workspace(msc_plan_matmul *m, const msc_product_kernels *kernels
   bool filled = msc_product_is_filled((int64_t)m->k, m->blocks, m->pairs),
        packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs, filled);
   int64_t units = msc_product_units((int64_t)m->k, m->blocks, m->pairs);
-  m->b_lies = reads_b_where_it_lies(m, kernels);
+  m->b_lies = reads_b_in_place(m, kernels);
   m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
   uint64_t columns = m->b_lies ? 0 : m->shared_columns ? m->shared_columns : m->tile_n;
   m->panel_bytes = aligned_bytes(

@@ -1,5 +1,5 @@
-/* programs.c: a lowered module -> a plan: the sections of its programs, what every stage runs when,
- * their machine code. */
+/* programs.c: a lowered module in; a plan out: the sections of its programs, the schedule of every stage, and machine
+ * code. */
 #include <string.h>
 
 #include "codegen/plan/plan.h"

@@ -1,5 +1,6 @@
-/* simulate.c: see simulate.h.  The file's calls become the records of plan.h, priced on the cluster; the timeline runs
- * them, and its events are added up. */
+/* simulate.c: a plan.bin and a cluster in; times, memory and traffic of every stage out (simulate.h).  The file's calls
+ * become the records of plan.h, priced on the cluster; the timeline runs them, and the times of its events are
+ * summed. */
 #include "codegen/plan/simulate.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ typedef struct {
   msc_simulation *out;
   const char ***axes;    /* by section and call: of a collective, else NULL */
   uint8_t **kind;        /* by section and call: msc_time_kind */
-  uint64_t begin;        /* of the step that is told, on the stage that began it first */
+  uint64_t begin;        /* of the step whose events the caller gets, on the stage that began it first */
   msc_simulated_fn *event;
   void *user;
 } simulating;
@@ -156,7 +157,7 @@ static bool price_all_calls(simulating *s) {
   return true;
 }
 
-/* ---- what calls are ---- */
+/* ---- kinds of calls ---- */
 
 static bool ends_in(const char *text, const char *end) {
   size_t n = strlen(text), m = strlen(end);

@@ -1,6 +1,6 @@
-/* simulate.h: a plan.bin on a described cluster -> when its calls run, where the time of a step goes, and what memory
- * and traffic every stage has.  The same prices as the search's (passes/time_model.h), and the same schedule as the
- * runtime's (timeline.h). */
+/* simulate.h: a plan.bin and a described cluster in; when its calls run, where the time of a step goes, and the memory
+ * and traffic of every stage out.  Prices are those of the search (passes/time_model.h), the schedule is that of the
+ * runtime (timeline.h). */
 #ifndef MSC_CODEGEN_SIMULATE_H
 #define MSC_CODEGEN_SIMULATE_H
 

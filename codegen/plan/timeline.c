@@ -1,4 +1,4 @@
-/* timeline.c: simulates the calls of a plan, each as long as it is predicted to take (see timeline.h). */
+/* timeline.c: the calls of a plan with their predicted times in; when each of them runs out (see timeline.h). */
 #include "codegen/plan/timeline.h"
 #include "ir/abi/hazard.h"
 
@@ -34,8 +34,8 @@ static size_t list_spans(const msc_plan_call *c, msc_span *span) {
   return c->epilogue ? num + list_spans(c->epilogue, span + num) : num;
 }
 
-/* The stream that the call runs on; NUM_SIDES: it is one of those that run one after the other. */
-static int side_of(const msc_plan_call *c) {
+/* Returns the stream of a collective or transfer; NUM_SIDES: the call runs in the stage's own sequence of calls. */
+static int side_stream_of(const msc_plan_call *c) {
   if (c->kind == PLAN_CALL_KIND_TRANSFER) return MOVER;
   return c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0 ? LINK : NUM_SIDES;
 }
@@ -49,7 +49,7 @@ static timeline new_timeline(const msc_plan *p) {
     for (size_t i = 0; i < s->num_calls; i++) {
       size_t n = s->call[i].num_buffers + (s->call[i].epilogue ? s->call[i].epilogue->num_buffers : 0);
       if (n > most) most = n;
-      if (side_of(&s->call[i]) < NUM_SIDES) pending += n;
+      if (side_stream_of(&s->call[i]) < NUM_SIDES) pending += n;
     }
     if (pending > most_pending) most_pending = pending;
     if (s->num_calls > most_calls) most_calls = s->num_calls;
@@ -72,7 +72,7 @@ static void tell(timeline *t, msc_activity activity, const msc_plan_call *c, uin
   t->watch->event(t->watch->user, &e);
 }
 
-/* Waits for c, a collective, transfer or message, which ends then. Only communication counts as exposed. */
+/* Waits until `end` for c, a collective, transfer or message. Only communication counts as exposed. */
 static void wait_until(timeline *t, msc_activity waits, const msc_plan_call *c, uint64_t end) {
   if (end <= t->now) return;
   tell(t, waits, c, t->now, end);
@@ -89,8 +89,8 @@ static void run_call(timeline *t, const msc_plan_call *c) {
   t->now += c->predicted_ns;
 }
 
-/* Drops what has ended, so that later calls need not look at it. */
-static void forget_ended(const timeline *t, side_stream *s) {
+/* Drops the spans of calls that have ended, so that later calls need not be compared with them. */
+static void drop_ended(const timeline *t, side_stream *s) {
   enum { MANY = 32 };
   uint32_t ended = s->hazards.ran;
   while (ended < s->hazards.started && s->ends[ended + 1] <= t->now) ended++;
@@ -99,10 +99,10 @@ static void forget_ended(const timeline *t, side_stream *s) {
 
 /* Starts a call after everything that it waits for.  False: it runs beside the next calls. */
 static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
-  int own = side_of(c);
+  int own = side_stream_of(c);
   size_t num = list_spans(c, t->span);
   for (int i = 0; i < NUM_SIDES; i++) {
-    forget_ended(t, &t->side[i]);
+    drop_ended(t, &t->side[i]);
     wait_for_side(t, &t->side[i], msc_hazards_next(&t->side[i].hazards, num, t->span, i == own).run);
   }
   if (own == NUM_SIDES) return true;

@@ -1,11 +1,11 @@
-/* timeline.h: calls whose time is known -> when each of them runs in a step, on every stage, and what it waits for.
+/* timeline.h: calls with their times in; when each of them runs in a step, on every stage, and what it waits for, out.
  *
- * Three streams a stage: kernels and products one after the other, collectives one after the other beside them, and
- * so transfers of what does not live on the device.  A collective or transfer starts when all calls before it have
- * run and its stream is free; a call waits for those whose memory it touches, as the runtime does (ir/abi/hazard.h).
- * Of a pipeline all stages run side by side, with a message there as long after it is sent as its link takes; a
- * mailbox has room for what is under way at once, so that no sender waits, and the simulation, since it ends, is the
- * proof that the plan does.  Exposed is the time in which only a link works. */
+ * A stage has three streams, in each of which calls run one after the other: kernels and products; collectives; and
+ * transfers between the device and host memory or disk.  A collective or transfer starts when all calls before it have
+ * run and its stream is free; a call waits for those whose memory it touches, as in the runtime (ir/abi/hazard.h).  The
+ * stages of a pipeline run in parallel, and a message arrives after the time of its link.  Mailboxes are made as deep
+ * as messages are under way at once, so that no sender waits; as the simulation ends, so does the plan.  Exposed time
+ * is time in which only a link works. */
 #ifndef MSC_CODEGEN_TIMELINE_H
 #define MSC_CODEGEN_TIMELINE_H
 
@@ -32,8 +32,8 @@ typedef struct {
 
 typedef void msc_timeline_fn(void *user, const msc_timeline_event *e);
 
-/* Who is told the events of the simulation. The events of a stage follow each other without a gap, except before its
- * next step and for MSC_BUSY_LINK and MSC_BUSY_TRANSFER, which run beside the others. */
+/* The receiver of the events of the simulation. The events of a stage follow each other without a gap, except before
+ * its next step and for MSC_BUSY_LINK and MSC_BUSY_TRANSFER, which run beside the others. */
 typedef struct {
   msc_timeline_fn *event; /* NULL: nobody watches */
   void *user;

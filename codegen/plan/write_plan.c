@@ -1,4 +1,4 @@
-/* write_plan.c: a plan's records -> the bytes of plan.bin (schema: plan.fbs). */
+/* write_plan.c: the records of a plan in; the bytes of plan.bin (schema: plan.fbs) out. */
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -348,7 +348,7 @@ static size_t copy_shape(const msc_type *t, uint64_t *out_dim) {
   return (size_t)t->rank;
 }
 
-/* Does v list sizes with as many elements as t has? */
+/* True if v is a list of sizes whose product is the number of elements of t. */
 static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   int64_t elems = 1;
   if (!v || v->kind != MSC_ATTR_LIST || v->list.num > MSC_MAX_RANK) return false;
