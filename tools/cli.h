@@ -1,4 +1,5 @@
-/* cli.h: what every subcommand of msc gets: parsed options, a context for diagnostics, files in, atomic files out.
+/* cli.h: what every command of msc uses: parsed options, a context for diagnostics, input files, output files that
+ * appear when they are complete.
  *
  * A command is one file cmd_NAME.c of a folder of tools/, found through its row in commands.def:
  *
@@ -26,15 +27,15 @@
 enum { CLI_OK = 0, CLI_INPUT = 1, CLI_USAGE = 2, CLI_ENVIRONMENT = 3, CLI_BUG = 70 };
 
 typedef enum {
-  CLI_FLAG,    /* no argument */
-  CLI_TEXT,    /* any text */
-  CLI_TEXTS,   /* any text; may be repeated */
-  CLI_PAIRS,   /* name=text; may be repeated, and one option takes all pairs that follow it */
-  CLI_INT,     /* a whole number */
-  CLI_NUMBER,  /* a number */
-  CLI_BYTES,   /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
-  CLI_CHOICE,  /* one of the words of `arg`, separated by | */
-  CLI_LATER = 64 /* with one of the others: not supported yet; help says so and whoever gives it is refused */
+  CLI_FLAG,      /* no argument */
+  CLI_TEXT,      /* any text */
+  CLI_TEXTS,     /* any text; may be repeated */
+  CLI_PAIRS,     /* name=text; may be repeated, and one option takes all pairs that follow it */
+  CLI_INT,       /* a whole number */
+  CLI_NUMBER,    /* a number */
+  CLI_BYTES,     /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
+  CLI_CHOICE,    /* one of the words of `arg`, separated by | */
+  CLI_LATER = 64 /* with one of the others: not supported yet; help says so, and using it is a usage error */
 } cli_type;
 
 typedef struct {
@@ -46,7 +47,7 @@ typedef struct {
 
 typedef struct cli cli;
 
-/* For max_operands: any number of operands; options end at the first one, which is another program. */
+/* For max_operands: any number of operands; options end at the first operand, which is the name of a program. */
 enum { CLI_REST = -2 };
 
 typedef struct {
@@ -61,7 +62,7 @@ struct cli {
   int num_operands;
   const char *const *operands;
   bool json;                 /* --json: stdout carries one JSON object and nothing else */
-  bool at_once;              /* the process ends without libraries' own ends: a GPU that is stuck would hold them up */
+  bool at_once;              /* the process ends by _exit: exit handlers of libraries would wait for a stuck GPU */
   struct cli_state *state;
 };
 
@@ -104,7 +105,7 @@ void cli_note_input(cli *c, const char *path);
 /* Claims an output of the command; called for every output before the first is written. False after a report:
  * it is an input of this command, or was claimed before. NULL and "-" are no files. */
 bool cli_claim_output(cli *c, const char *path);
-/* May files be dumped into the folder of --dump-dir? A file that was dumped before may be the input. */
+/* True if files may be dumped into the folder of --dump-dir; false after a report: a dump would replace an input. */
 bool cli_may_dump(cli *c, const char *folder);
 
 typedef struct cli_output cli_output;
@@ -131,10 +132,10 @@ const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
-/* The rank that a plan for so many is asked about: the key global_rank as given now, else as recorded in the plan (-1:
- * it was not set).  false after a report: there is no such rank. */
+/* *out_rank: the rank of a plan for `ranks` ranks that the command is about: the key global_rank of this command, else
+ * `recorded`, its value in the plan (-1: not set).  False after a report: there is no such rank. */
 bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank);
-/* The value of a key in the configuration that a plan records, a whole number; -1: it was not set. */
+/* Returns the value, a whole number, of a key in the configuration that a plan records; -1: it was not set. */
 int64_t cli_recorded(const char *config, const char *key);
 /* --cluster, a name or a file; NULL: not given.  False after a report. */
 bool cli_cluster(cli *c, const msc_cluster **out_cluster);
@@ -149,7 +150,7 @@ bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *o
 
 /* ---- weights.c ---- */
 
-/* Allows a reader of the model files beside it: inside its folder, and not through links. */
+/* Allows the reader of a model to read files inside the model's folder, but not through links. */
 void cli_read_beside(cli *c, msc_model_bytes *model);
 /* Writes a safetensors file; an exit code. */
 int cli_write_weights(cli *c, const char *path, const msc_weights *weights);
@@ -158,10 +159,11 @@ int cli_write_weights(cli *c, const char *path, const msc_weights *weights);
 
 #define CLI_REPRODUCER "msc-repro.mlir"
 
-/* What to save as CLI_REPRODUCER should msc crash from here on: a first line and the IR text; NULL forgets them.  Not
- * copied.  Without it the command itself is saved, as msc-repro.sh. */
+/* Sets what is saved as CLI_REPRODUCER if msc crashes from here on: a first line and the IR text, which are not copied.
+ * NULL: the command itself is saved, as msc-repro.sh. */
 void cli_keep_reproducer(const char *line, const char *text, size_t bytes);
-/* A pass's bug: its case, or without a text the command, goes to a file whose name is told. */
+/* After a bug of a pass: writes its IR text, or the command if `text` is NULL, to a reproducer and reports the name of
+ * that file. */
 void cli_write_reproducer(cli *c, const char *pass, const char *text, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli_state.h: what the files behind cli.h share; of the commands only those that tell of all others include it. */
+/* cli_state.h: shared by the files that implement cli.h, and by the commands that print the tables of all commands. */
 #ifndef MSC_TOOLS_CLI_STATE_H
 #define MSC_TOOLS_CLI_STATE_H
 

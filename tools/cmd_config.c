@@ -1,4 +1,4 @@
-/* cmd_config.c: the effective configuration: every key, or the keys asked for, with value and origin. */
+/* cmd_config.c: names of keys, or none for all, in; their values and origins in the effective configuration out. */
 #include <stdlib.h>
 #include <string.h>
 

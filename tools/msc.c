@@ -104,7 +104,7 @@ static int run_row(const cli_row *r, int argc, char **argv) {
   return code;
 }
 
-/* The stack of this thread and of later ones, as deep as the system lets it be where it is small; false
+/* Raises the limit of the stack, of this thread and of later ones, as far as the system allows if it is small; false
  * after an error. */
 static bool deepen_stack(void) {
   const rlim_t wanted = 8 << 20, needed = 1 << 20;

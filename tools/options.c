@@ -52,7 +52,7 @@ static bool parse_bytes(const char *text, int64_t *out_value) {
   return true;
 }
 
-/* Is `word` one of the words of "a|b|c"? */
+/* True if `word` is one of the words of "a|b|c". */
 static bool is_choice(const char *choices, const char *word) {
   size_t n = strlen(word);
   for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
@@ -128,8 +128,8 @@ static void add_value(cli *c, const cli_option *o, const char *text) {
   c->state->values[c->state->num_values++] = (cli_value){o, text};
 }
 
-/* One argument that begins with a dash, and what belongs to it. */
-static bool take_option(args *a) {
+/* Parses an argument that begins with a dash, and the value that follows it. False after a usage error. */
+static bool parse_option(args *a) {
   cli *c = a->c;
   const char *arg = a->argv[a->at++], *text = NULL;
   const cli_option *o;
@@ -168,7 +168,7 @@ bool cli_parse(cli *c, int argc, char **argv) {
       only_operands = true;
       a.at++;
     } else if (!only_operands && arg[0] == '-' && arg[1]) {
-      ok = take_option(&a) && ok;
+      ok = parse_option(&a) && ok;
     } else {
       c->state->operands[c->num_operands++] = arg;
       only_operands = only_operands || c->state->command->max_operands == CLI_REST;

@@ -18,7 +18,7 @@ const msc_loc *cli_loc(cli *c, const char *path) {
   return msc_loc_of(c->ctx, &loc);
 }
 
-/* ---- which files this command has to do with ---- */
+/* ---- the inputs and outputs of the command ---- */
 
 struct cli_known_file {
   cli_known_file *next;
@@ -30,7 +30,7 @@ struct cli_known_file {
   bool claimed;     /* only to be written, later */
 };
 
-/* The file that a link leads to, also where that is not there yet; the text itself where it is no link. */
+/* Returns the path that a link leads to, even if no file is there yet; `path` itself if it is no link. */
 static const char *end_of_links(cli *c, const char *path) {
   enum { MOST_LINKS = 40 };
   msc_arena *arena = msc_context_arena(c->ctx);
@@ -73,8 +73,8 @@ static bool check_unknown(cli *c, const char *path, const cli_known_file *file, 
   return true;
 }
 
-/* May the file be written? False after a report: it is an input of this command, or the command has written it
- * already. */
+/* True if the command may write the file. False after a report: it is an input of this command, or the command has
+ * written it already. */
 static bool may_write(cli *c, const char *path) {
   struct stat info;
   if (stat(path, &info) != 0) return true;
@@ -129,7 +129,7 @@ typedef struct {
   const char *path;
   int fd;
   size_t guess, most;
-  bool pipe; /* opened without waiting for who writes into it */
+  bool pipe; /* a named pipe, opened without waiting for a writer */
 } source;
 
 static bool read_failed(cli *c, const char *path, const char *reason) {
@@ -183,7 +183,7 @@ static bool read_to_end(const source *s, cli_bytes *out_bytes) {
   return true;
 }
 
-/* What kind of file it is decides how much of it is read. */
+/* Reads a source; how many bytes at most depends on the kind of file. */
 static bool read_source(source *s, cli_bytes *out_bytes) {
   struct stat info;
   if (fstat(s->fd, &info) != 0) return read_failed(s->c, s->path, strerror(errno));
@@ -241,7 +241,7 @@ static void on_end(int number) {
   raise(number);
 }
 
-/* Signals that nobody handles yet remove the temporary files before they end the program. */
+/* Installs handlers for signals that have none: they remove the temporary files before they end the program. */
 static void catch_end(void) {
   const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
@@ -264,7 +264,7 @@ static int take_slot(const char *temporary) {
   return -1;
 }
 
-/* A new file beside the target with the permissions the target has or would get. */
+/* Opens a new file in the folder of the target, with the permissions that the target has or would get. */
 static bool open_temporary_output(cli *c, cli_output *out) {
   msc_arena *arena = msc_context_arena(c->ctx);
   const char *slash = strrchr(out->target, '/');

@@ -67,7 +67,8 @@ static const struct {
   [MSC_DIAG_REMARK] = {"remark", "\033[1;34m", "note"},
 };
 
-/* Only what people write by hand is quoted: a hostile model must not have msc print lines of other files. */
+/* True for files that people write by hand. Only their lines are printed: a hostile model must not make msc print lines
+ * of other files. */
 static bool is_source(const char *path) {
   const char *dot = strrchr(path, '.');
   static const char *const kinds[] = {".mlir", ".py", ".json", ".jsonc"};

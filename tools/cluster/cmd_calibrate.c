@@ -70,7 +70,7 @@ static double link_bytes_per_s(const measured *m, int64_t ranks) {
 /* ---- the description ---- */
 
 /* Rounds to three digits: more would be noise. */
-static double round_to_two_digits(double v) {
+static double round_to_three_digits(double v) {
   double unit = pow(10, floor(log10(v)) - 2);
   return round(v / unit) * unit;
 }
@@ -81,16 +81,16 @@ static const char *format_device_json(msc_arena *a, const measured *m) {
   for (int d = 0; d < MSC_NUM_DTYPES; d++) {
     if (!(m->flops_per_s[d] > 0)) continue;
     text = msc_arena_printf(a, "%s%s\"%s\": %g", text, before, msc_dtype_name((msc_dtype)d),
-                            round_to_two_digits(m->flops_per_s[d]));
+                            round_to_three_digits(m->flops_per_s[d]));
     before = ", ";
   }
-  text = msc_arena_printf(
-      a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f", text,
-      m->memory_bytes, round_to_two_digits(m->bytes_per_s), fmax(1, m->launch_ns));
+  text =
+      msc_arena_printf(a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f",
+                       text, m->memory_bytes, round_to_three_digits(m->bytes_per_s), fmax(1, m->launch_ns));
   if (m->host_bytes_per_s > 0)
-    text = msc_arena_printf(a, "%s,\n    \"host_bytes_per_s\": %g", text, round_to_two_digits(m->host_bytes_per_s));
+    text = msc_arena_printf(a, "%s,\n    \"host_bytes_per_s\": %g", text, round_to_three_digits(m->host_bytes_per_s));
   if (m->disk_bytes_per_s > 0)
-    text = msc_arena_printf(a, "%s,\n    \"disk_bytes_per_s\": %g", text, round_to_two_digits(m->disk_bytes_per_s));
+    text = msc_arena_printf(a, "%s,\n    \"disk_bytes_per_s\": %g", text, round_to_three_digits(m->disk_bytes_per_s));
   const msc_cluster_gpu *g = &m->figures;
   if (m->target->is_gpu)
     text = msc_arena_printf(a,
@@ -107,7 +107,7 @@ static const char *format_machine_json(msc_arena *a, const measured *m) {
       a,
       "{\n%s,\n  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  ],\n  "
       "\"collectives\": [",
-      format_device_json(a, m), m->latency_ns, round_to_two_digits(m->link_bytes_per_s));
+      format_device_json(a, m), m->latency_ns, round_to_three_digits(m->link_bytes_per_s));
   for (size_t i = 0; i < m->num_collectives; i++) {
     const msc_cluster_measure *x = &m->collective[i];
     text = msc_arena_printf(

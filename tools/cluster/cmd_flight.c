@@ -147,7 +147,8 @@ static const operation *find_in(const operation *first, size_t num, int rank) {
   return NULL;
 }
 
-/* Has the rank not reached operation `index` of the group yet? Operations that its ring has dropped are done. */
+/* True if the rank has not reached this operation of its group yet. Operations that its record no longer has are
+ * done. */
 static bool is_behind(const merging *m, const operation *of, int rank) {
   int64_t last = -1;
   if (!m->rank[rank].there) return true;

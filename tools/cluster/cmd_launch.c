@@ -1,6 +1,6 @@
-/* cmd_launch.c: msc launch: starts this host's ranks of any program, with the variables that say which rank each is;
- * puts the rank in front of every line that they print, passes signals on, and starts all again after a failure.  With
- * a file of hosts it starts, over ssh, an msc launch on each of them, which does that there. */
+/* cmd_launch.c: msc launch: a program in; the ranks of this host run it, with the variables that say which rank each
+ * is. Puts the rank in front of every line that they print, passes signals on, and starts all again after a failure. 
+ * With a file of hosts it starts, over ssh, an msc launch on each of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -31,7 +31,7 @@ enum {
   DEFAULT_PORT = 29500
 };
 
-/* What a rank has printed of a line that is not complete. */
+/* The beginning of a line that a rank has not printed whole yet. */
 typedef struct {
   int fd;
   FILE *to;
@@ -48,7 +48,7 @@ typedef struct {
   int local, nodes, node, restarts, generation; /* of hosts: local is their number */
   int servers, copies;                          /* servers of parameters; processes that each of them is */
   int processes;                                /* ranks, behind them servers, behind these the copies of servers */
-  int replaced;                                 /* so many ranks more may be started in the places of others */
+  int replaced;                                 /* how many more ranks may be started in the places of lost ones */
   size_t num_hosts;                             /* 0: the ranks of this host are started here */
   launch_host *host;
   const char *token;
@@ -337,7 +337,7 @@ static bool start_all(launcher *l) {
   return true;
 }
 
-/* ---- what they print ---- */
+/* ---- the output of processes ---- */
 
 /* "server 1", or "the copy of server 1", for a process behind the ranks. */
 static const char *name_of_server(const launcher *l, int i, char out[48]) {
@@ -356,8 +356,8 @@ static void print_line(const launcher *l, int local_rank, stream *s) {
   s->bytes = 0;
 }
 
-/* Prints the complete lines of a rank; at the end, and if it is very long, also an incomplete one. */
-static void take_output(const launcher *l, int local_rank, stream *s) {
+/* Prints the complete lines of a rank; at the end, or if it is very long, also an incomplete line. */
+static void print_output(const launcher *l, int local_rank, stream *s) {
   char text[4096];
   ssize_t n;
   while (s->fd >= 0 && (n = read(s->fd, text, sizeof text)) != 0) {
@@ -372,7 +372,7 @@ static void take_output(const launcher *l, int local_rank, stream *s) {
 }
 
 static void close_output(const launcher *l, int local_rank, stream *s) {
-  take_output(l, local_rank, s);
+  print_output(l, local_rank, s);
   print_line(l, local_rank, s);
   fflush(s->to);
   if (s->fd >= 0) close(s->fd);
@@ -426,7 +426,7 @@ static void take_signals(launcher *l) {
 
 /* Reads standard input, which the launcher of the hosts holds over ssh: a byte is a signal to pass on; at its end that
  * launcher is gone, and the ranks are ended. */
-static void take_lifeline(launcher *l) {
+static void read_lifeline(launcher *l) {
   uint8_t number = 0;
   ssize_t n = read(STDIN_FILENO, &number, 1);
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
@@ -454,12 +454,12 @@ static void watch_all(launcher *l) {
     }
     if (l->has_lifeline) l->polled[n++] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     poll(l->polled, n, 200);
-    if (l->has_lifeline && l->polled[n - 1].revents) take_lifeline(l);
+    if (l->has_lifeline && l->polled[n - 1].revents) read_lifeline(l);
     for (int i = 0; i < l->processes; i++) {
       stream *const both[] = {&l->printed[i].out, &l->printed[i].err};
       for (int k = 0; k < 2; k++) {
         short seen = l->polled[1 + 2 * i + k].revents;
-        if (seen & POLLIN) take_output(l, i, both[k]);
+        if (seen & POLLIN) print_output(l, i, both[k]);
         else if (seen && both[k]->fd >= 0) close_output(l, i, both[k]);
       }
     }
@@ -525,7 +525,7 @@ static int run_launch(cli *c) {
   l.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   code = run_generations(&l);
   close(l.signals);
-  signal(SIGUSR1, SIG_IGN); /* who asked ranks for something that have ended since does not end this process */
+  signal(SIGUSR1, SIG_IGN); /* a request for ranks that have ended meanwhile must not end this process */
   signal(SIGUSR2, SIG_IGN);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return code;

@@ -1,4 +1,4 @@
-/* host_memory.c: files of the system and of control groups -> bytes of memory (see host_memory.h). */
+/* host_memory.c: files of the system and of control groups in; bytes of memory out (see host_memory.h). */
 #include "tools/cluster/host_memory.h"
 
 #include <inttypes.h>

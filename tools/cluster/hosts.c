@@ -1,4 +1,4 @@
-/* hosts.c: see hosts.h. */
+/* hosts.c: a file of hosts in; the commands that start ranks there, and their token, out (hosts.h). */
 #include "tools/cluster/hosts.h"
 
 #include <errno.h>

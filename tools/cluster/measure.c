@@ -1,5 +1,5 @@
-/* measure.c: small plans compiled and run by all ranks of this machine at once -> arithmetic, memory bandwidth, launch
- * cost; of several GPUs also what their links do. */
+/* measure.c: the number of ranks of this machine in; their arithmetic, memory bandwidth and launch cost, and the speed
+ * of the links of several GPUs, out. All ranks compile and run small plans at once. */
 #include "tools/cluster/measure.h"
 
 #include <math.h>
@@ -168,7 +168,7 @@ static double slowest(const measuring *g, int which) {
   return ns;
 }
 
-/* Is the probe given up? All ranks decide this from the same times. */
+/* True if the probe is given up. All ranks decide this from the same times. */
 static bool takes_too_long(const measuring *g, const probe *p) {
   double before = p->after >= 0 ? slowest(g, p->after) : 1, most = g->m->quick ? QUICK_TOO_LONG_NS : TOO_LONG_NS;
   return before == 0 || (p->after >= 0 && before * p->times > most);

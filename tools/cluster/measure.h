@@ -1,4 +1,4 @@
-/* measure.h: what this machine does, in the units of a cluster description (passes/cluster.h).
+/* measure.h: the speed of this machine, in the units of a cluster description (passes/cluster.h).
  *
  * A device is one of `ranks` processes of `threads` threads.  All of them work at once, as they do in a job, and the
  * slowest one's figure is taken: memory and caches are shared. */

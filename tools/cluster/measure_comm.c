@@ -1,5 +1,5 @@
-/* measure_comm.c: collectives of local ranks, of all and of groups, through the runtime's transport ->
- * nanoseconds of each. */
+/* measure_comm.c: ranks, sizes and a transport of the runtime in; nanoseconds of each collective, of all ranks and of
+ * groups of them, out. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ typedef struct {
   uint32_t a, b;                       /* b > 0: only these two ranks, each to the other */
 } comm_case;
 
-/* What is shared with the launcher, by case. */
+/* Results that ranks share with the process that started them, by case. */
 typedef struct {
   int64_t ns;
   uint64_t received;
@@ -98,8 +98,8 @@ static void set_arena_bytes(comm_job *j) {
   j->arena_bytes = 2 * ((uint64_t)most / PAGE + 1) * PAGE;
 }
 
-/* Refuses what does not fit into the memory that is left here: the arenas of the ranks started here, and over TCP once
- * more, for what is packed. */
+/* Refuses sizes that do not fit into the memory that is left: the arenas of the ranks started here, and over TCP as
+ * much again for packed boxes. */
 static bool fits_memory_left(const comm_job *j, int rank) {
   uint64_t here = rank >= 0 ? 1 : (uint64_t)j->ranks,
            needed = here * j->arena_bytes * (j->api != &mscrt_comm_local ? 2 : 1), left = (uint64_t)host_memory_left();

@@ -1,5 +1,6 @@
-/* measure_transfers.c: memory of this host, and a folder -> how fast transfers of what is offloaded are, made as
- * runtime/offload.c makes them: copies within memory, and blocks of a file, some of them under way at a time. */
+/* measure_transfers.c: a folder in; the speed of transfers of offloaded values, to memory of this host and to a file in
+ * the folder, out. Transfers are those of runtime/offload.c: copies within memory, and blocks of a file, some of them
+ * under way at a time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* startup.c: reads the variables that launchers set, a function per family, in the order of precedence. */
+/* startup.c: the variables that launchers set in; which rank of which job this process is out. A function for each
+ * family of variables, in the order of precedence. */
 #include "tools/cluster/startup.h"
 
 #include <ifaddrs.h>

@@ -1,4 +1,4 @@
-/* watch.c: processes in; who has ended, and the end of all in time, out. */
+/* watch.c: processes in; which of them have ended out. Ends all of them at a deadline. */
 #include "tools/cluster/watch.h"
 
 #include <signal.h>

@@ -19,12 +19,12 @@ typedef struct {
 } watch;
 
 void watch_new(msc_arena *arena, int num, watch *out);
-/* Process i runs: its place is free or its process has ended. */
+/* Notes that process i runs as `pid`; no other process with this number may run. */
 void watch_started(watch *w, int i, pid_t pid);
 /* Sends a signal to all that run. */
 void watch_signal(const watch *w, int number);
 void watch_ends_in(watch *w, int ms);
-/* Passes on a signal that ends all; from the first one on processes have so many ms. */
+/* Passes on a signal that ends all processes; they have grace_ms from the first such signal on. */
 void watch_pass_on(watch *w, int number, int grace_ms);
 /* The number of a process that has ended since it was last asked, without waiting for one; -1: none has. */
 int watch_reap(watch *w);

@@ -1,4 +1,5 @@
-/* autotune.h: what is measured of a plan on the machine at hand, and where it is kept. */
+/* autotune.h: a plan in; measured choices for its products on this machine, in a file in the user's cache folder,
+ * out. */
 #ifndef MSC_TOOLS_AUTOTUNE_H
 #define MSC_TOOLS_AUTOTUNE_H
 
@@ -9,8 +10,7 @@
 bool autotune_file(cli *c, char out_path[4200]);
 /* The path of that file for reading; NULL: nothing was ever measured. */
 const char *autotune_measured(char path[4200]);
-/* Measures the products of a compiled plan that are not in the file, on this machine's GPU; returns the exit code.
- * CPUs have nothing to measure, which is told. */
+/* Measures the products of a compiled plan that are not in the file, on this machine; returns the exit code. */
 int autotune_plan(cli *c, const msc_compiled *made);
 
 #endif

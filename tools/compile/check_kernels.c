@@ -1,4 +1,4 @@
-/* check_kernels: fused ops -> code, executed beside the interpreter. */
+/* check_kernels.c: fused ops in; the differences between their kernels' results and the interpreter's out. */
 #include "tools/compile/check_kernels.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* check_kernels.h: a lowered module in; are its kernels' numbers, as code made for this machine computes
- * them, the interpreter's? */
+/* check_kernels.h: a lowered module in; whether its kernels, as code for this machine, compute the interpreter's
+ * numbers, out. */
 #ifndef MSC_TOOLS_CHECK_KERNELS_H
 #define MSC_TOOLS_CHECK_KERNELS_H
 

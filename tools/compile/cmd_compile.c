@@ -1,4 +1,4 @@
-/* cmd_compile.c: msc compile MODEL -o plan.bin */
+/* cmd_compile.c: msc compile: a model and a configuration in; a plan, and what is printed about it, out. */
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { MOST_USES = 64, SHOWN_USES = 5, MOST_PHASES = 16 };
 
-/* What the runs of one pass took; trials are those on copies of the module. */
+/* The times of the runs of one pass; trials are runs on copies of the module. */
 typedef struct {
   int runs, trials;
   uint64_t ns, trials_ns;
@@ -77,7 +77,7 @@ static void write_bug_case(void *user, const msc_pass_info *pass, const char *te
   cli_write_reproducer(k->c, pass->name, text, bytes);
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 /* Transfers of a training step with equal collective, axes and bytes: they are printed as one line. */
 typedef struct {
@@ -129,8 +129,8 @@ static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uin
   return c.kind;
 }
 
-/* Collectives that serve parameters, in the order in which they run: what is sent together, of each rank's own; the
- * number of the bucket, of a kind in the order in which gradients are ready. */
+/* Prints the collectives of parameters and gradients in the order in which they run: the values that are sent together,
+ * the bytes of each rank, and the number of the bucket among those of its kind. */
 static void print_buckets(cli_output *out, const msc_plan *p) {
   bool any = false;
   cli_printf(out, "\"buckets\":[");
@@ -194,7 +194,7 @@ static void print_passes(cli_output *out, const compiling *k) {
   }
 }
 
-/* The ranks of the plans that this one brings along. */
+/* Prints the numbers of ranks of the smaller plans that this plan contains. */
 static void print_smaller(cli_output *out, const msc_compiled *made) {
   if (!made->num_smaller) return;
   cli_printf(out, "\"smaller\":[");

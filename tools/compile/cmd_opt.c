@@ -57,7 +57,7 @@ static const char *flag_words(msc_arena *arena, const char *flags) {
 }
 
 /* Prints {KEY: rows}, frees the rows and closes the output. */
-/* Prints a JSON object on one line, and lets go of it. */
+/* Prints a JSON object on one line, and frees it. */
 static int print_listing(cli *c, cli_output *out, json_t *listing) {
   char *text = json_dumps(listing, JSON_COMPACT);
   cli_printf(out, "%s\n", text ? text : "{}");
@@ -172,7 +172,7 @@ static int list_facts(cli *c) {
   return cli_close(c, out);
 }
 
-/* ---- what the pass driver tells ---- */
+/* ---- callbacks of the pass driver ---- */
 
 static void print_pass_result(void *user, const msc_pass_report *r) {
   opt *o = user;

@@ -1,5 +1,5 @@
-/* engines.c: see engines.h.  `msc engines` makes them in a process of its own: the plan is its input, its output their
- * text; both go through files in memory (memfd_create). */
+/* engines.c: a plan in; engines for its graphs out (engines.h).  A process of its own, `msc engines`, reads the plan
+ * and writes the engines as text; both go through files in memory (memfd_create). */
 #include "tools/compile/engines.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* expect.h: the comments `// expected-error @+1 {{text}}` of an IR text against what was reported. */
+/* expect.h: the comments `// expected-error @+1 {{text}}` of an IR text and the reported diagnostics in; whether they
+ * agree out. */
 #ifndef MSC_TOOLS_EXPECT_H
 #define MSC_TOOLS_EXPECT_H
 

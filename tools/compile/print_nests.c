@@ -1,4 +1,4 @@
-/* print_nests.c: see print_nests.h. */
+/* print_nests.c: a lowered module in; the programs of its kernels as text out (print_nests.h). */
 #include "tools/compile/print_nests.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "ir/alias.h"
 #include "passes/7_lower/nest/program.h"
 
-/* Does the program's text give the same program again? */
-static bool comes_back(msc_context *ctx, msc_arena *arena, const msc_program *p, const char *text) {
+/* True if parsing the program's text gives the same program. */
+static bool parses_to_same(msc_context *ctx, msc_arena *arena, const msc_program *p, const char *text) {
   msc_program again;
   return msc_nest_parse(ctx, "nest", text, strlen(text), arena, &again) &&
          !memcmp(&again.head, &p->head, sizeof p->head) &&
@@ -39,7 +39,7 @@ static bool print_op(msc_context *ctx, msc_nester *n, msc_arena *arena, const ms
     print_launch(arena, op, &launch[i], out);
     msc_text_write(out, text, strlen(text));
     if (fault) return msc_op_error(op, MSC_E_INTERNAL, "%s: its kernel is wrong: %s", msc_kind_name(op->kind), fault);
-    if (!comes_back(ctx, arena, p, text))
+    if (!parses_to_same(ctx, arena, p, text))
       return msc_op_error(op, MSC_E_INTERNAL, "%s: its kernel's text is another program", msc_kind_name(op->kind));
   }
   return true;

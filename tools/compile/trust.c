@@ -65,7 +65,7 @@ static void sha256_text(const uint8_t *data, size_t bytes, char out[65]) {
 
 /* ---- the folder ---- */
 
-/* Can only the user write there? A folder that others can write to proves nothing. */
+/* True if only the user can write to the folder. A folder that others can write to proves nothing. */
 static bool is_private_folder(const char *path) {
   struct stat st;
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
@@ -108,7 +108,7 @@ static bool note_path(const void *plan, size_t bytes, bool make, char out[4200])
   return true;
 }
 
-/* ---- what nobody ran for long goes ---- */
+/* ---- dropping old notes ---- */
 
 enum { MOST_NOTES = 4096, KEPT_NOTES = 3072 };
 

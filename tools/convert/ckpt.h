@@ -8,7 +8,7 @@
 
 /* Reports a status about files, whose text names them; the exit code. */
 int ckpt_report(cli *c, mscrt_status *s);
-/* Is a tensor of the archive left out, because of --parameters? */
+/* True if --parameters leaves out a tensor of the archive. */
 bool ckpt_leaves_out(const cli *c, const mscrt_stored *t);
 
 /* ckpt_convert.c: whole tensors of an archive into one safetensors file, or into a folder of several with an index;

@@ -1,5 +1,5 @@
-/* cmd_ckpt.c: msc ckpt: a checkpoint, or what else parameters come in, in; what it holds, whether it is sound, how it
- * differs from another, or the same in other slices and files, out. */
+/* cmd_ckpt.c: msc ckpt: a checkpoint, or another file or folder with parameters, in; its contents, whether it is sound,
+ * how it differs from another, or the same tensors in other slices and files, out. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

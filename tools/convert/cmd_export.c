@@ -146,7 +146,7 @@ static int put_message(writing *w, FILE *to, proto_bytes from, uint32_t number) 
   return code || ok ? code : report_damage(w);
 }
 
-/* Is it a tensor that an optimizer keeps for another, or that msc made of constants? */
+/* True for a tensor of an optimizer's state, or one that msc made of constants. */
 static bool is_of_msc(const writing *w, const mscrt_stored *t) {
   const char *name = t->name;
   size_t n = strlen(name);

@@ -1,4 +1,4 @@
-/* objective.h: what a model of inference is trained for: a loss and an optimizer, as options say it. */
+/* objective.h: a model of inference and options in; the model with a loss and an optimizer out. */
 #ifndef MSC_TOOLS_OBJECTIVE_H
 #define MSC_TOOLS_OBJECTIVE_H
 

@@ -1,5 +1,5 @@
-/* cmd_explain.c: a diagnostic code in, its story out; or a plan in, why every op is cut as it is and what
- * that costs out. */
+/* cmd_explain.c: msc explain: a diagnostic code in, its explanation out; or a plan in, why every op is cut as it is and
+ * what that costs out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +194,7 @@ static void say_collective(sayings *s, const json_t *c) {
   say(s, msc_arena_printf(a, "%s -> %s", member_text(c, "from_op"), member_text(c, "to_op")), what);
 }
 
-/* Is `name` the op, a recomputed copy of it, its gradient, or an update of its parameters? */
+/* True if `name` is that of the op, a recomputed copy of it, its gradient, or an update of its parameters. */
 static bool is_op_or_gradient(const char *name, const char *op) {
   size_t n = strlen(op);
   const char *rest = strncmp(name, op, n) ? NULL : name + n;
@@ -416,7 +416,8 @@ static double moved_bytes(const json_t *all) {
 
 static json_t *pack_two(const json_t *a, const json_t *b) { return json_pack("{s:O, s:O}", "a", a, "b", b); }
 
-/* {"ops": [{"op", "a": WAY, "b": WAY}], "only_a": [NAME], "only_b": [NAME], ...}: what the two do differently. */
+/* Returns the differences of two plans: {"ops": [{"op", "a": WAY, "b": WAY}], "only_a": [NAME], "only_b": [NAME],
+ * ...}. */
 static json_t *compare_plans(const json_t *a, const json_t *b) {
   json_t *ops = json_array(), *only_a = json_array(), *only_b = json_array(), *one;
   size_t i;

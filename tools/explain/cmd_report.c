@@ -1,5 +1,5 @@
-/* cmd_report.c: msc report PLAN: decisions, memory and timeline of a plan, and with --run those of a run, as one page
- * of HTML that fetches nothing (tools/report/page.html). */
+/* cmd_report.c: msc report: a plan, and with --run the trace of a run, in; decisions, memory and timeline as one page
+ * of HTML, which fetches nothing (tools/report/page.html), out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

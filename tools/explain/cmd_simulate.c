@@ -1,5 +1,5 @@
-/* cmd_simulate.c: msc simulate PLAN: a plan's step on a described cluster: its time, where it goes, memory and traffic
- * of every stage; with --trace, when each call runs. */
+/* cmd_simulate.c: msc simulate: a plan and a described cluster in; the time of a step, where it goes, memory and
+ * traffic of every stage, and with --trace when each call runs, out. */
 #include <jansson.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static int print_figures(cli *c, const msc_simulation *m) {
   return cli_close(c, out);
 }
 
-/* A plan may be simulated on a device that is too small for it, and that is said. */
+/* Warns if the plan needs more memory than the device has; it is simulated all the same. */
 static void warn_of_memory(cli *c, const msc_simulation *m, const msc_cluster *cluster) {
   if (m->memory_bytes > (uint64_t)cluster->memory_bytes)
     msc_warning(c->ctx, MSC_E_CLUSTER, cli_loc(c, c->operands[0]),

@@ -1,5 +1,5 @@
-/* explain_caches.c: a verified plan in; tables of which the device holds rows, what they take, and how many of the rows
- * that a step names are expected to be there, out (see explain_plan.h). */
+/* explain_caches.c: a verified plan in; its tables of which the device holds some rows, their bytes, and the share of
+ * the rows that a step reads which are expected to be there, out (see explain_plan.h). */
 #include "codegen/plan/plan.h"
 #include "ir/abi/row_cache.h"
 #include "tools/explain/explain_plan.h"

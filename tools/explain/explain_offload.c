@@ -1,5 +1,5 @@
-/* explain_offload.c: a verified plan in; what does not live on the device, the transfers of a step, and how much of
- * them calls hide, out (see explain_plan.h). */
+/* explain_offload.c: a verified plan in; its values in host memory and on disk, the transfers of a step, and the share
+ * of their time that calls hide, out (see explain_plan.h). */
 #include "codegen/plan/simulate.h"
 #include "tools/explain/explain_plan.h"
 #include "tools/explain/simulation.h"

@@ -16,7 +16,7 @@
 #include "plan_fbs.h"
 #include "runtime/mscrt.h"
 
-enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2, CHAIN_BYTES = 1 << 16 }; /* what is worth a warning */
+enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2, CHAIN_BYTES = 1 << 16 }; /* from these on there is a warning */
 static const double UNEQUAL = 1.1;
 
 typedef struct {
@@ -361,7 +361,7 @@ static bool explain_collectives(explained *e, json_t *collectives, json_t *param
   return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the explanation ---- */
 
 /* {"rank", "stage", "at": {axis: coordinate}, "with": {axis: [first ranks of its group]}}: where a rank is, and along
  * each axis who is there with it. */

@@ -38,8 +38,8 @@ const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *pla
 /* Equal for names of layers that differ in numbers only: "layer3.mlp.up" and "layer4.mlp.up". */
 const char *cli_name_of_alike(cli *c, const char *name);
 
-/* The caller's to free; NULL after reports.  `op`: of this one also what the whole step would cost if it were cut
- * otherwise; `cuts`: only like this; either may be NULL. */
+/* Explains a plan; the caller frees the result, which is NULL after reports.  op (may be NULL): adds the cost of a step
+ * in which this op is cut in other ways; cuts (may be NULL): only in this way. */
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts);
 
 /* ---- explain_offload.c ---- */
@@ -53,16 +53,16 @@ json_t *cli_explain_offload(msc_context *ctx, const void *file, const msc_cluste
 
 /* ---- explain_servers.c ---- */
 
-/* The parameters that live on servers, their bytes and those of their state, and what a rank pushes in a step; it pulls
- * the parameters. `file` was verified; NULL: there are none. */
+/* Returns the parameters that live on servers, their bytes and those of their state, and the bytes that a rank pushes
+ * in a step. `file` must have been verified; NULL: there are none. */
 json_t *cli_explain_servers(const void *file);
 
 /* ---- explain_caches.c ---- */
 
-/* The tables of which the device holds rows: bytes there, where they live, and of their index; how many rows a step
- * names, and the share of them that is expected to be on the device when rows are drawn by Zipf's law, from all of the
- * table, or, where samples name several, from a part of their own for each. `file` was verified; NULL: there are
- * none. */
+/* Returns the tables of which the device holds some rows: their bytes on the device, in host memory or on disk, and of
+ * the index; how many rows a step reads, and the share of them that is expected to be on the device if rows are drawn
+ * by Zipf's law from all of the table (or, where a sample reads several rows, each from a part of its own). `file` must
+ * have been verified; NULL: there are none. */
 json_t *cli_explain_caches(const void *file);
 
 /* ---- explain_redundancy.c ---- */

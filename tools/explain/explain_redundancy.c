@@ -1,5 +1,5 @@
-/* explain_redundancy.c: a plan in; for every rank who holds the same and could restore it, and which parts nobody else
- * holds, out (see explain_plan.h). */
+/* explain_redundancy.c: a plan in; for every rank the ranks that hold the same parts and could restore it, and the
+ * parts that it alone holds, out (see explain_plan.h). */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

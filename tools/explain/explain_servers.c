@@ -1,4 +1,4 @@
-/* explain_servers.c: a verified plan in; what lives on servers of parameters, and what a step moves there and back, out
+/* explain_servers.c: a verified plan in; its parameters on servers, and the bytes that a step pushes and pulls, out
  * (see explain_plan.h). */
 #include "codegen/plan/plan.h"
 #include "tools/explain/explain_plan.h"

@@ -58,7 +58,7 @@ static bool read_event(const roofline *r, const json_t *event, traced *out) {
              : refuse_trace(r, "an event is no call as `msc run --trace` writes it");
 }
 
-/* What was measured of the call; NULL: the plan has no such call. */
+/* Returns the measured times of the call of an event; NULL: the plan has no such call. */
 static samples *find_samples(const roofline *r, const traced *t) {
   for (uint32_t s = 0; s < plan_plan_sections_num(r->root); s++) {
     plan_section section = plan_plan_sections(r->root, s);
@@ -142,7 +142,8 @@ typedef struct {
   const char *bound;
 } least;
 
-/* What the call must move and compute, and the time that the machine needs for it.  Links: as the plan predicts. */
+/* Returns the bytes and operations of a call, and the least time that the machine needs for them.  For links it is the
+ * time that the plan predicts. */
 static least least_of_call(const roofline *r, plan_call c) {
   uint8_t kind = plan_call_kind(c);
   msc_dtype dtype = (msc_dtype)plan_call_dtype(c);

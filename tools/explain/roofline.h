@@ -1,5 +1,5 @@
-/* roofline.h: what every call of a plan must do at least, and how near to that it comes: plan.bin and a trace of
- * `msc run` in, JSON out.
+/* roofline.h: plan.bin and a trace of `msc run` in; for every call the least time that it can take, and the time that
+ * it took, as JSON out.
  *
  *   {"device": TEXT, "flops_per_s": n, "bytes_per_s": n,
  *    "calls": [{"section", "call", "op", "kind", "times", "bytes", "flops", "bound", "limit_ns", "predicted_ns",
@@ -21,7 +21,7 @@
  * compiled for. */
 json_t *cli_roofline(cli *c, const char *plan, const char *trace, const msc_cluster *cluster);
 
-/* The text of what cli_roofline gives: calls of layers that are alike in one row, the longest first. */
+/* Prints the result of cli_roofline as text: calls of layers that are alike in one row, the longest first. */
 void cli_print_roofline(cli *c, cli_output *out, const json_t *told);
 
 #endif

@@ -1,4 +1,4 @@
-/* simulated_trace.h: what runs when in a simulated step, as a trace for Chrome or Perfetto. */
+/* simulated_trace.h: the events of a simulated step in; a trace for Chrome or Perfetto out. */
 #ifndef MSC_TOOLS_SIMULATED_TRACE_H
 #define MSC_TOOLS_SIMULATED_TRACE_H
 

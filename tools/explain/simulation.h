@@ -1,4 +1,4 @@
-/* simulation.h: what a plan does in a step on a described cluster, as JSON.
+/* simulation.h: the simulation of a plan on a described cluster in; JSON out.
  *
  *   {"plan", "cluster", "ranks", "step_ms", "exposed_ms", "planned_step_ms", "memory_bytes",
  *    "stages": [{"stage", "ms": {"forward", "recompute", "backward", "optimizer", "launch", "messages", "bubble"},

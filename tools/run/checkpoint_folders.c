@@ -1,4 +1,4 @@
-/* checkpoint_folders.c: finds, names and removes the checkpoints of --ckpt-dir. */
+/* checkpoint_folders.c: the folder of --ckpt-dir in; finds, names and removes the checkpoints in it. */
 #include "tools/run/checkpoint_folders.h"
 
 #include <dirent.h>

@@ -13,7 +13,8 @@ bool checkpoint_path(const char *folder, int64_t step, char out[CHECKPOINT_PATH]
 int64_t checkpoint_below(const char *folder, int64_t bound);
 /* Removes all checkpoints but the newest `keep`. */
 void checkpoint_prune(const char *folder, int64_t keep);
-/* Gives those above `step`, which are damaged, the ending .damaged: they do not count as the newest to keep. */
+/* Renames the checkpoints above `step`, which are damaged, to names with the ending .damaged, so that they do not count
+ * as the newest ones. */
 void checkpoint_set_aside(const char *folder, int64_t step);
 /* Removes incomplete checkpoints of a run that was killed. */
 void checkpoint_sweep(const char *folder);

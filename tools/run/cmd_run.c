@@ -1,6 +1,6 @@
-/* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked
- * once, here; ranks are forked afterwards and share them.  Where the environment says that this process is one rank of
- * a job, it is that rank alone. */
+/* cmd_run.c: msc run: a plan, data and weights in; a training, evaluation or prediction on ranks of this host out. 
+ * Plan, data and weights are opened and checked once; ranks are forked afterwards and share them.  If the environment
+ * says that this process is one rank of a job, it is that rank alone. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,8 @@ static bool check_run_options(training *t) {
 
 /* ---- the command ---- */
 
-/* A rank that is lost when all have done their work is not missed, but rank 0, which may not have printed all. */
+/* Decides whether the job goes on without the process `ended`. After all work is done it does, unless that process is
+ * rank 0, which may not have printed everything. */
 static bool decide_on_ranks(void *arg, const bool *alive, int ended) {
   training *t = arg;
   int rank = ended < 0 ? -1 : elastic_rank_of(t->elastic, ended);
@@ -120,7 +121,8 @@ static bool decide_on_ranks(void *arg, const bool *alive, int ended) {
   return elastic_decide(t->elastic, alive);
 }
 
-/* The number of ranks changes when some are lost, where the plan brings others along and this process starts all. */
+/* Prepares a job whose number of ranks changes when some are lost: if the plan contains plans for fewer ranks and this
+ * process starts all ranks. */
 static int prepare_elastic(training *t) {
   cli *c = t->c;
   int64_t spares = cli_int(c, "spares", 0);

@@ -1,5 +1,5 @@
-/* elastic.h: a run whose number of ranks changes: which process is which rank of which plan. The launcher decides; what
- * it decided stands in memory that all processes share. A process that is no rank is a spare, and waits. */
+/* elastic.h: a run whose number of ranks changes: which process is which rank of which plan. The launcher decides, and
+ * writes its decisions to memory that all processes share. A process that is no rank is a spare, and waits. */
 #ifndef MSC_TOOLS_ELASTIC_H
 #define MSC_TOOLS_ELASTIC_H
 

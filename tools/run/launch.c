@@ -1,4 +1,5 @@
-/* launch.c: starts ranks as processes of one host and stays behind to watch them. */
+/* launch.c: a function and a number of ranks in; each rank runs it as a process of this host, which this process
+ * watches. */
 #include "tools/run/launch.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "tools/cli_state.h"
 #include "tools/cluster/watch.h"
 
-#define GRACE_MS 5000 /* for the others to notice and to say what they know, after the first failure or a signal */
+#define GRACE_MS   5000 /* after the first failure or a signal: for the others to notice it and report */
 #define IDLE_NS 200000000
 #define END_MS 2000   /* for those that did start, where one did not */
 #define TEXT_BYTES 3900
@@ -65,7 +66,7 @@ static void set_of_signals(sigset_t *set) {
   for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) sigaddset(set, forwarded[i]);
 }
 
-/* Sets the mask back. Who asked ranks for something that have ended since does not end this process. */
+/* Restores the signal mask. A SIGUSR1 or SIGUSR2 for ranks that have ended meanwhile must not end this process. */
 static void leave_signals(const sigset_t *before) {
   signal(SIGUSR1, SIG_IGN);
   signal(SIGUSR2, SIG_IGN);
@@ -183,15 +184,15 @@ static void fill_places(launching *w) {
 static void reap_ranks(launching *w) {
   for (int r; (r = watch_reap(&w->ranks)) >= 0;) {
     int *status = &w->ranks.status[r];
-    if (w->ranks.asked && WIFSIGNALED(*status)) *status = 0; /* who is told to end has not failed */
+    if (w->ranks.asked && WIFSIGNALED(*status)) *status = 0; /* a process that was asked to end has not failed */
     if (!*status || w->failed || replace_rank(w, r)) continue;
     w->failed = true;
     if (!w->ranks.asked) watch_ends_in(&w->ranks, GRACE_MS);
   }
 }
 
-/* Takes the messages of ranks from the pipe, which must not fill up: a rank that cannot write does not end. */
-static void take_messages(launching *w) {
+/* Reads the messages of ranks from the pipe, which must not fill up: a rank that cannot write does not end. */
+static void read_messages(launching *w) {
   message m;
   while (read(w->pipe, &m, sizeof m) == (ssize_t)sizeof m) {
     m.text[TEXT_BYTES - 1] = 0;
@@ -212,13 +213,13 @@ static void wait_for_all(launching *w) {
     if (number == SIGUSR1) watch_signal(&w->ranks, number); /* asks for something, and ends nothing */
     else if (number == SIGUSR2 && w->job->decide) fill_places(w);
     else if (number > 0 && number != SIGCHLD) watch_pass_on(&w->ranks, number, grace_ms);
-    take_messages(w);
+    read_messages(w);
     reap_ranks(w);
     watch_deadline(&w->ranks);
   }
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 /* Prints equal messages once, for "rank 2" or "ranks 0, 1, 3". */
 static void put_messages(launching *w) {
@@ -286,7 +287,7 @@ int launch(cli *c, const launch_job *job) {
   int code = started ? exit_code(&w) : CLI_ENVIRONMENT;
   if (w.speaks >= 0) close(w.speaks);
   if (w.pipe >= 0) {
-    take_messages(&w);
+    read_messages(&w);
     close(w.pipe);
     if (code != 128 + SIGPIPE) put_messages(&w);
   }

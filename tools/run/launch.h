@@ -4,14 +4,14 @@
 
 #include "tools/cli.h"
 
-/* How a rank speaks to its launcher. */
+/* The connection of a rank to its launcher. */
 typedef struct launch_line launch_line;
 
 /* What a rank runs; its result is the exit code.  It reports failures through launch_report, not to stderr. */
 typedef int launch_rank(void *arg, int rank, const launch_line *line);
 
-/* Is told which processes are alive, after a signal ended `ended`, in whose place another may be already, or others
- * began (-1). False: the rest cannot go on. */
+/* Called after a signal ended process `ended`, in whose place another may run already, or after others began (-1), with
+ * which processes are alive. Returns false if the rest cannot go on. */
 typedef bool launch_decide(void *arg, const bool *alive, int ended);
 
 typedef struct {

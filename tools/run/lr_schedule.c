@@ -1,4 +1,4 @@
-/* lr_schedule.c: reads --lr-schedule and computes its factors. */
+/* lr_schedule.c: the text of --lr-schedule and a step in; the factor of the learning rate out. */
 #include "tools/run/lr_schedule.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* measured_trace.c: events of ranks -> t.json, which Perfetto and chrome://tracing show. */
+/* measured_trace.c: the events of ranks in; a file for Perfetto and chrome://tracing out. */
 #include "tools/run/measured_trace.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* measured_trace.h: what ran when, as a file in Chrome's trace format: process = rank, thread = calls or
- * collectives. */
+/* measured_trace.h: the events of ranks in; a file in Chrome's trace format out: a process for each rank, with threads
+ * for calls and collectives. */
 #ifndef MSC_TOOLS_MEASURED_TRACE_H
 #define MSC_TOOLS_MEASURED_TRACE_H
 

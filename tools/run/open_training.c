@@ -24,8 +24,8 @@ static mscrt_status *open_family(training *t, const mscrt_plan_options *o) {
   return NULL;
 }
 
-/* Takes the plan of the family that is for `ranks` ranks. */
-static bool take_family(training *t) {
+/* Sets the family to the plan for `ranks` ranks and those behind it; false: there is none for so many. */
+static bool choose_plan_of_family(training *t) {
   for (int i = 0; i < t->num_family; i++) {
     if (mscrt_plan_ranks(t->family[i]) != t->ranks) continue;
     t->plan = t->family[i];
@@ -52,7 +52,7 @@ static int open_run_plan(training *t) {
   if (!s) s = open_family(t, &o);
   if (s) return status_report(c, c->operands[0], "", s);
   t->ranks = t->joins ? t->job.ranks : (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
-  if (take_family(t)) return CLI_OK;
+  if (choose_plan_of_family(t)) return CLI_OK;
   msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
             "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan),
             mscrt_plan_ranks(t->plan) == 1 ? "" : "s", t->ranks, t->ranks);
@@ -127,7 +127,7 @@ static void read_sinks(training *t) {
   }
 }
 
-/* Does the run write outputs only? It does not train without --steps and --epochs. */
+/* True if the run only writes outputs: without --steps and --epochs it does not train. */
 static bool only_predicts(const training *t) {
   int64_t asked = cli_int(t->c, "steps", 0) + cli_int(t->c, "epochs", 0);
   return t->num_sinks && (asked == 0 || !mscrt_plan_has(t->plan, "train"));

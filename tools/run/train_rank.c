@@ -1,5 +1,5 @@
-/* train_rank.c: what one rank of a run does: opens the plan, trains, saves checkpoints, evaluates, and meets the others
- * again when one of them was lost. */
+/* train_rank.c: a run and the number of a rank in; the rank's work out: it opens the plan, trains, saves checkpoints,
+ * evaluates, and meets the others again when one of them was lost. */
 #include <jansson.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -338,8 +338,8 @@ static mscrt_status *train_rank(training *t) {
 
 enum { MEET_MS = 1000, DECISION_MS = 20000 };
 
-/* Becomes the rank that the newest decision says. */
-static mscrt_status *take_turn(training *t) {
+/* Makes this process the rank of the newest decision. */
+static mscrt_status *become_decided_rank(training *t) {
   t->turn = elastic_turn_of(t->elastic, t->process);
   t->rank = t->turn.rank;
   t->leaves = false;
@@ -372,7 +372,7 @@ static bool meet_in_turn(training *t, const mscrt_kept *kept, mscrt_status **out
 /* Trains as the rank of one decision; *kept is what it knew before, and what it knows behind it. True: another decision
  * is waited for. */
 static bool train_in_turn(training *t, mscrt_kept **kept, mscrt_status **out_s) {
-  if ((*out_s = take_turn(t))) return false;
+  if ((*out_s = become_decided_rank(t))) return false;
   if (t->rank < 0) { /* its state is not wanted */
     mscrt_kept_free(*kept);
     *kept = NULL;
@@ -420,7 +420,7 @@ static void pin_order(const training *t) {
   json_decref(config);
 }
 
-/* What a server of parameters does: begins with the ranks' weights, and serves until they have ended. */
+/* Runs a parameter server: it begins with the ranks' weights, and serves until the ranks have ended. */
 static int run_server_of(training *t, int server, const launch_line *line) {
   mscrt_options o = options_of_rank(t);
   o.rank = 0, o.server = server;

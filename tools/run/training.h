@@ -1,5 +1,6 @@
-/* training.h: a run of `msc run`: what its options, plan and data say, and what its ranks share.  Its parts: what is
- * opened once before ranks are started, what a rank does, and what rank 0 prints. */
+/* training.h: a run of `msc run`: its options, plan and data, and the memory that its ranks share.  open_training.c
+ * opens everything before ranks are started, train_rank.c is the work of a rank, print_training.c prints what rank 0
+ * prints. */
 #ifndef MSC_TOOLS_TRAINING_H
 #define MSC_TOOLS_TRAINING_H
 
@@ -13,7 +14,7 @@
 #include "tools/run/recorder.h"
 #include "tools/cluster/startup.h"
 
-/* What a rank measured, per step. */
+/* The measured times of a rank, per step. */
 typedef struct {
   double compute_ms, comm_ms, exposed_ms, section_ms, transfer_ms, transfer_wait_ms, data_wait_ms, data_bytes;
 } rank_times;
@@ -53,8 +54,8 @@ typedef struct {
   size_t num_sinks;
   mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
-  int replaced;         /* so many lost ranks are replaced while the others go on */
-  mscrt_plan **family;  /* the plan and those that it brings along, from that of `ranks` ranks on */
+  int replaced;         /* how many lost ranks may be replaced while the others go on */
+  mscrt_plan **family;  /* the plan and those that it contains, from that for `ranks` ranks on */
   mscrt_plan **opened;  /* all that the file holds */
   int num_family, num_opened;
   elastic_job *elastic; /* the number of ranks changes; NULL: it does not */

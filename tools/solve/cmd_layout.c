@@ -1,6 +1,6 @@
-/* cmd_layout.c: a layout, as mesh and text or as device matrix and tensor map, in; what the layout algebra says of it
- * out: slices, groups, equal holders, normal form, refinements.  With a shape alone: arithmetic of shapes; with
- * ranks alone: stages. */
+/* cmd_layout.c: msc layout: a layout, as mesh and text or as device matrix and tensor map, in; its slices, groups,
+ * equal holders, normal form and refinements out.  With a shape alone: arithmetic of shapes; with ranks alone:
+ * stages. */
 #include <stdlib.h>
 #include <string.h>
 
