@@ -185,6 +185,8 @@ void msc_expand_in_place(msc_op *op, msc_func *expansion);
 void msc_copy_marks(const msc_op *from, msc_op *to);
 /* True for a loss that is the mean over the rows with a label that is not ignored: their number is data. */
 bool msc_counts_kept_rows(const msc_op *op);
+/* Is the op replaced by its expansion whatever the layouts are? */
+bool msc_has_no_kernel(const msc_op *op);
 /* Can the op be computed by its expansion only? It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: the layouts of its operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);

@@ -80,9 +80,12 @@ static bool is_composed_loss(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);
 }
 
+bool msc_has_no_kernel(const msc_op *op) {
+  return msc_info(op)->expand && (msc_info(op)->flags & MSC_COMPOSITE || is_composed_loss(op));
+}
+
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
-  const msc_op_info *info = msc_info(op);
-  if (!info->expand || info->flags & MSC_COMPOSITE || is_composed_loss(op)) return info->expand != NULL;
+  if (!msc_info(op)->expand || msc_has_no_kernel(op)) return msc_info(op)->expand != NULL;
   bool cut = false;
   for (size_t i = 0; i < op->num_in; i++) cut |= (in_layout ? in_layout[i] : op->in[i].value->type->layout) != NULL;
   if (!cut) return false;

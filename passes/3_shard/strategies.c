@@ -168,7 +168,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
       int d = dim[o->op->in[t].value->id];
       int l = d >= 0 ? major_letter(o, t, d) : -1;
       /* if the op is not expanded, its kernel needs this letter whole */
-      bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE);
+      bool kept = l >= 0 && o->rule.letter[l].expands && !msc_has_no_kernel(o->op);
       /* the batch may be a letter of another operand */
       if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l;
     }
