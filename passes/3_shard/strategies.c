@@ -149,6 +149,17 @@ static void mark_draw(const shard_graph *g, const msc_value *v, int d, int8_t *l
       if (major_letter(o, t, k) == letter) mark_draw(g, op->in[t].value, k, letter_of_group, dim);
 }
 
+/* Finds the batch dimensions of the results of a gradient op: those whose letter stands for the batch of the op that it
+ * is the gradient of. An op that is its own leader, which simplification may leave of the gradient of an op that is
+ * gone, reads them. */
+static void mark_gradient_results(const shard_op *o, int batch, int8_t *dim) {
+  for (int t = 0; batch >= 0 && t < o->op->num_out; t++)
+    for (int d = 0; d < o->rule.tensor[o->rule.num_in + t].rank; d++) {
+      int letter = major_letter(o, o->rule.num_in + t, d);
+      if (letter >= 0 && o->to_group[letter] == batch) dim[o->op->out[t].id] = (int8_t)d;
+    }
+}
+
 const int8_t *shard_batch_letters(const shard_graph *g) {
   int8_t *letter_of_group = msc_new_array(g->arena, int8_t, g->num_groups + 1);
   int8_t *dim = msc_new_array(g->arena, int8_t, g->num_values);
@@ -162,7 +173,11 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
   }
   for (size_t i = 0; i < g->num_ops; i++) {
     const shard_op *o = &g->op[i];
-    if (o->group < 0 || o->op->forward || msc_info(o->op)->flags & MSC_UPDATE) continue;
+    if (o->group < 0 || msc_info(o->op)->flags & MSC_UPDATE) continue;
+    if (o->op->forward) {
+      mark_gradient_results(o, letter_of_group[o->group], dim);
+      continue;
+    }
     int letter = -1;
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
