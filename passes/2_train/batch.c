@@ -231,6 +231,14 @@ static msc_batch_fact fact_of_result(const reading *r, const msc_op *op, const m
 
 /* ---- an op that sees means and sums over the batch ---- */
 
+/* True for a sum over the batch divided by another one, or a mean by another one, in the view of all samples: that is a
+ * mean over the batch with weights, as of a loss with class weights, and no part of it knows the divisor. */
+static bool is_weighted_mean(const reading *r, const msc_op *op) {
+  if (r->view != MSC_BATCH_WHOLE || op->kind != OP_div || !msc_is_float(op->out[0].type->dtype)) return false;
+  uint8_t above = fact_of(r, op->in[0].value)->meaning, below = fact_of(r, op->in[1].value)->meaning;
+  return above == below && (above == MSC_BATCH_SUM || above == MSC_BATCH_MEAN);
+}
+
 /* The meaning of the result of an op without samples. An op that is linear in one operand keeps the meaning of that
  * operand if the others are the same for all parts. An op that is linear in all operands together, as add, makes a
  * sum of sums. From sums beside means, or beside values that are the same for all parts, it makes a mean, once
@@ -254,10 +262,10 @@ static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op 
   return msc_is_float(op->out[0].type->dtype) ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
 }
 
-/* True if operand is a sum that op uses as a mean. */
+/* True if operand is a sum that op uses as a mean. A weighted mean divides a sum by a sum, both as they are. */
 static bool is_sum_among_means(const msc_batch_fact *fact, size_t num_facts, const msc_op *op,
                                const msc_value *operand) {
-  return op->num_out == 1 && op->out[0].id < num_facts && operand->id < num_facts &&
+  return op->num_out == 1 && op->kind != OP_div && op->out[0].id < num_facts && operand->id < num_facts &&
          fact[op->out[0].id].meaning == MSC_BATCH_MEAN && fact[operand->id].meaning == MSC_BATCH_SUM;
 }
 
@@ -328,6 +336,7 @@ static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
     if (mixed) f->meaning = MSC_BATCH_MIXED;
     else if (sees_part_alone(r, op)) *f = fact_of_part(&rule, op->num_in + i, letters);
     else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, letters);
+    else if (is_weighted_mean(r, op)) f->meaning = MSC_BATCH_MEAN;
     else f->meaning = (uint8_t)combine_linear_operands(r, op, &rule);
     if (f->meaning == MSC_BATCH_MIXED) f->mixer = find_mixer(r, op);
   }

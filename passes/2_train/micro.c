@@ -179,11 +179,10 @@ static bool sees_batch(const batch_shortener *s, const msc_op *op) {
 
 /* ---- a loss that is a quotient ---- */
 
-/* May the loss be a quotient of two sums over the batch? Not in data_parallel and hybrid_parallel with several ranks:
- * there each rank has a loss of its own. */
+/* May the loss be a quotient of two sums over the batch? Not in hybrid_parallel with several ranks: there each rank has
+ * a loss of its own. */
 static bool may_be_quotient(const batch_shortener *s) {
-  msc_parallel_mode mode = msc_config_parallel_mode(s->pass->config);
-  return msc_config_devices(s->pass->config) == 1 || (mode != MSC_DATA_PARALLEL && mode != MSC_HYBRID_PARALLEL);
+  return msc_config_devices(s->pass->config) == 1 || msc_config_parallel_mode(s->pass->config) != MSC_HYBRID_PARALLEL;
 }
 
 /* Replaces a loss that is the mean over kept rows by the sum of their losses, divided by their number. */
