@@ -172,10 +172,41 @@ static void read_gpu(cluster_reader *r, const json_t *gpu) {
         read_whole_number(r, gpu, msc_arena_printf(msc_lasting_arena(r->ctx), "device.gpu.%s", known[i]), true);
 }
 
+/* Reads an object with a rate per element type into out[]. Of an absent type out[] stays 0. */
+static void read_rates(cluster_reader *r, const json_t *rates, const char *path, bool needs_f32, double *out) {
+  const char *types[MSC_NUM_DTYPES];
+  if (!json_is_object(rates)) {
+    report_wrong(r, path, rates ? "%s must be an object with a number per element type" : "%s is missing", path);
+    return;
+  }
+  for (int d = 0; d < MSC_NUM_DTYPES; d++) types[d] = msc_dtype_name((msc_dtype)d);
+  check_known_members(r, rates, path, MSC_NUM_DTYPES, types);
+  for (int d = 0; d < MSC_NUM_DTYPES; d++)
+    out[d] = read_figure(r, rates, msc_arena_printf(msc_lasting_arena(r->ctx), "%s.%s", path, types[d]),
+                         needs_f32 && d == MSC_F32);
+}
+
+/* Reads what the device can compute at most, and what large products reach of it: all, where nothing is said. */
+static void read_arithmetic(cluster_reader *r, const json_t *device) {
+  static const char most[] = "device.flops_per_s", reached[] = "device.product_flops_per_s";
+  msc_cluster *c = r->out;
+  read_rates(r, find_json_member(device, most), most, true, c->flops_per_s);
+  if (find_json_member(device, reached))
+    read_rates(r, find_json_member(device, reached), reached, false, c->product_flops_per_s);
+  for (int d = 0; d < MSC_NUM_DTYPES; d++) {
+    double *peak = &c->flops_per_s[d], *rate = &c->product_flops_per_s[d];
+    if (*peak <= 0) *peak = c->flops_per_s[MSC_F32];
+    if (*rate <= 0) *rate = *peak;
+    const char *path = msc_arena_printf(msc_lasting_arena(r->ctx), "%s.%s", reached, msc_dtype_name((msc_dtype)d));
+    if (*rate > *peak) report_wrong(r, path, "%s is %g, which exceeds the peak %g", path, *rate, *peak);
+  }
+}
+
 static void read_device(cluster_reader *r) {
   enum { HOST = 25000000000, DISK = 1000000000 }; /* of PCIe 4; of disks of servers, past the page cache */
-  static const char *const known[] = {"name",      "flops_per_s",      "memory_bytes",     "bytes_per_s",
-                                      "launch_ns", "host_bytes_per_s", "disk_bytes_per_s", "gpu"};
+  static const char *const known[] = {
+      "name",      "flops_per_s",   "product_flops_per_s", "memory_bytes",     "bytes_per_s",
+      "launch_ns", "collective_ns", "host_bytes_per_s",    "disk_bytes_per_s", "gpu"};
   const json_t *device = json_object_get(r->json, "device");
   msc_cluster *c = r->out;
   if (!json_is_object(device)) {
@@ -192,25 +223,9 @@ static void read_device(cluster_reader *r) {
   if (c->disk_bytes_per_s <= 0) c->disk_bytes_per_s = DISK;
   c->launch_ns = read_whole_number(r, device, "device.launch_ns", true);
   if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
-  const json_t *flops = json_object_get(device, "flops_per_s");
-  if (!json_is_object(flops)) {
-    report_wrong(r, "device.flops_per_s",
-                 flops ? "device.flops_per_s must be an object with a number per element type"
-                       : "device.flops_per_s is missing");
-    return;
-  }
-  const char *types[MSC_NUM_DTYPES];
-  for (int d = 0; d < MSC_NUM_DTYPES; d++) types[d] = msc_dtype_name((msc_dtype)d);
-  check_known_members(r, flops, "device.flops_per_s", MSC_NUM_DTYPES, types);
-  double usual = read_figure(r, flops, "device.flops_per_s.f32", true);
-  for (int d = 0; d < MSC_NUM_DTYPES; d++) {
-    double own =
-        d == MSC_F32
-            ? 0
-            : read_figure(r, flops, msc_arena_printf(msc_lasting_arena(r->ctx), "device.flops_per_s.%s", types[d]),
-                          false);
-    c->flops_per_s[d] = own > 0 ? own : usual;
-  }
+  c->collective_ns = read_whole_number(r, device, "device.collective_ns", false);
+  if (!c->collective_ns) c->collective_ns = c->launch_ns;
+  read_arithmetic(r, device);
 }
 
 static void read_level(cluster_reader *r, size_t i, const json_t *level, bool last) {

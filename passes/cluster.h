@@ -4,6 +4,7 @@
  *
  *   {"device": {"name": "H100", "flops_per_s": {"f32": 67e12, "bf16": 989e12}, "memory_bytes": 80000000000,
  *               "bytes_per_s": 3.35e12, "launch_ns": 3000,
+ *               "product_flops_per_s": {"f32": 45e12, "bf16": 670e12}, "collective_ns": 9000,         may be absent
  *               "host_bytes_per_s": 25e9, "disk_bytes_per_s": 1e9,       to and from what is offloaded; may be absent
  *               "gpu": {"arch": 90, ...}},                                                   see below; may be absent
  *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},                innermost first
@@ -22,9 +23,9 @@
 
 typedef struct {
   const char *name;
-  int64_t size;        /* devices that it connects, those of inner levels included; INT64_MAX: the outermost */
-  int64_t latency_ns;  /* of one step between neighbours */
-  double bytes_per_s;  /* of one device when all send at once */
+  int64_t size;       /* devices that it connects, those of inner levels included; INT64_MAX: the outermost */
+  int64_t latency_ns; /* of one step between neighbours */
+  double bytes_per_s; /* of one device when all send at once */
 } msc_cluster_level;
 
 /* One measured collective of `ranks` devices; `bytes` as in the verb's own figure: what one device holds before. */
@@ -49,11 +50,13 @@ typedef struct {
 
 typedef struct msc_cluster {
   const char *device;
-  double flops_per_s[MSC_NUM_DTYPES]; /* a type without a figure of its own has f32's */
+  double flops_per_s[MSC_NUM_DTYPES];         /* a type without a figure of its own has f32's */
+  double product_flops_per_s[MSC_NUM_DTYPES]; /* what large matrix products reach; absent: flops_per_s */
   int64_t memory_bytes;
   double bytes_per_s;
   double host_bytes_per_s, disk_bytes_per_s; /* between the device and what is offloaded */
-  int64_t launch_ns; /* of one kernel or collective, whatever its size */
+  int64_t launch_ns;                         /* of one kernel, whatever its size */
+  int64_t collective_ns;                     /* of one collective, whatever its size; absent: launch_ns */
   msc_cluster_gpu gpu;
   int num_levels;
   msc_cluster_level level[MSC_MAX_LEVELS];

@@ -45,7 +45,8 @@ int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double b
 }
 
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
-  double measured = measured_product_ns(c->cluster, dtype, flops), least = flops * 1e9 / c->cluster->flops_per_s[dtype];
+  double measured = measured_product_ns(c->cluster, dtype, flops),
+         least = flops * 1e9 / c->cluster->product_flops_per_s[dtype];
   return slowest_ns(c->cluster, measured > least ? measured : least, bytes);
 }
 
@@ -117,7 +118,7 @@ int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
   const msc_cluster_level *l = &c->cluster->level[t->level];
   const msc_cost_link link = {.measured = c->cluster->num_measures ? c->cluster : NULL,
-                              .launch_ns = (double)c->cluster->launch_ns,
+                              .launch_ns = (double)c->cluster->collective_ns,
                               .latency_ns = (double)l->latency_ns,
                               .bytes_per_ns = l->bytes_per_s / 1e9};
   return msc_cost_over(&link, t, num);

@@ -27,7 +27,7 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
 /* The time of a matrix product, a convolution or attention: its arithmetic is as fast as products of as many
- * operations were measured to be, where some were, and never faster than the device's peak. */
+ * operations were measured to be, where some were, and never faster than what large products reach. */
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
 /* The level that neighbours along this digit talk over, 0 the innermost. */

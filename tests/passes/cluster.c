@@ -95,6 +95,41 @@ static const char small[] =
     "\"products\":[{\"type\":\"bf16\",\"rows\":1000,\"inner\":500,\"columns\":1000,\"ns\":400000},"
     "{\"type\":\"bf16\",\"rows\":50,\"inner\":100,\"columns\":100,\"ns\":1000}]}";
 
+/* What large products and small collectives reach, apart from peak and launch. */
+static bool achieved(msc_context *ctx, void *arg) {
+  (void)arg;
+  static const char text[] =
+      "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12,\"bf16\":4e12},\"product_flops_per_s\":{\"bf16\":2e12},"
+      "\"memory_bytes\":1000,\"bytes_per_s\":1e11,\"launch_ns\":100,\"collective_ns\":40},"
+      "\"levels\":[{\"name\":\"node\",\"latency_ns\":10,\"bytes_per_s\":1e10}]}";
+  const msc_cluster *cluster = msc_cluster_read(ctx, "c.json", text, strlen(text));
+  msc_mesh mesh;
+  msc_cost c;
+  assert_non_null(cluster);
+  assert_true(msc_mesh_parse(ctx, NULL, "x=8", &mesh));
+  msc_cost_of(cluster, &mesh, &c);
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 1e6, 0), 500);
+  assert_int_equal(msc_cost_product(&c, MSC_F32, 1e6, 0), 1000); /* nothing is said: the peak */
+  assert_int_equal(msc_cost_work(&c, MSC_BF16, 1e6, 0), 250);    /* no product */
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_REDUCE_SCATTER, 0, 8, 700, 0}), 40 + 7 * 10 + 70);
+  return true;
+}
+
+static void test_achieved(void **state) {
+  assert_true(msc_protect(*state, achieved, NULL));
+  assert_int_equal(msc_num_errors(*state), 0);
+}
+
+/* A rate above the peak is a mistake. */
+static void test_above_peak(void **state) {
+  job j = {"{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12},\"product_flops_per_s\":{\"f64\":2e12},"
+           "\"memory_bytes\":1000,\"bytes_per_s\":1e11,\"launch_ns\":100},"
+           "\"levels\":[{\"name\":\"node\",\"latency_ns\":10,\"bytes_per_s\":1e10}]}",
+           NULL};
+  assert_false(msc_protect(*state, read_it, &j));
+  assert_string_equal(msc_diags(*state)->text, "device.product_flops_per_s.f64 is 2e+12, which exceeds the peak 1e+12");
+}
+
 /* The level of an axis. */
 static int level_in(msc_context *ctx, const msc_cluster *cluster, const char *text, uint16_t axis) {
   msc_mesh mesh;
@@ -151,6 +186,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_shipped, fresh, gone),
     cmocka_unit_test_setup_teardown(test_faults, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_achieved, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_above_peak, fresh, gone),
     cmocka_unit_test_setup_teardown(test_costs, fresh, gone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

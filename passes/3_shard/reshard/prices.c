@@ -40,7 +40,7 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
   msc_reshard_options *o = out_options;
   memset(o, 0, sizeof *o);
   o->time = true;
-  o->launch_ns = (double)cost->cluster->launch_ns;
+  o->launch_ns = (double)cost->cluster->collective_ns;
   o->measured = cost->cluster->num_measures ? cost->cluster : NULL;
   o->shared_by = bucket;
   for (int a = 0; a < cost->mesh->num_axes; a++) {

@@ -51,7 +51,7 @@ int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devi
       int64_t size[MSC_MAX_LETTERS];
       msc_rule_sizes(m->rule, NULL, size);
       msc_dtype dtype = shard_tensor_type(of->g->ctx, &of->var[v], m, 0)->dtype;
-      ns += msc_rule_flops(m->op, m->rule, size) * 1e9 / cost->cluster->flops_per_s[dtype] / (double)devices;
+      ns += msc_rule_flops(m->op, m->rule, size) * 1e9 / cost->cluster->product_flops_per_s[dtype] / (double)devices;
     }
   return ns < 1e18 ? (int64_t)ns : (int64_t)1e18;
 }
