@@ -37,16 +37,17 @@ def predicted_ms(row):
     _, batch, micro, hidden, heads, layers, seq, tp, dp, stages = row
     sizes = {"layers": layers, "hidden": hidden, "heads": heads, "seq": seq, "batch": batch, "vocab": VOCAB}
     flags = [word for key, value in sizes.items() for word in (f"--{key}", str(value))]
-    subprocess.run([sys.executable, "-m", "msc.models", "gpt", *flags, "--recompute", "1", "--optimizer", "adam", "-o",
-                    "model.fbs", *megatron(layers, tp, dp)], check=True,
+    flags += ["--recompute", "1", "--optimizer", "adam", "-o", "model.fbs", *megatron(layers, tp, dp)]
+    subprocess.run([sys.executable, "-m", "msc.models", "gpt", *flags], check=True,
                    env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "tools/python")})
     mesh = {name: size for name, size in (("dp", dp), ("tp", tp)) if size > 1} or {"dp": 1}
     keys = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", f"mesh={json.dumps(mesh)}",
             f"pipeline_stages={stages}", f"micro_size={batch // (micro * dp)}", "compute_type=f16"]
     subprocess.run([MSC, "compile", "model.fbs", "-o", "plan.bin", "--target", "cuda", "--cluster", "a100",
                     *[word for key in keys for word in ("--set", key)]], check=True, stderr=subprocess.DEVNULL)
-    told = subprocess.run([MSC, "simulate", "plan.bin", "--cluster", os.path.join(HERE, "a100_megatron.json"), "--json"],
-                          check=True, stdout=subprocess.PIPE, text=True)
+    device = os.path.join(HERE, "a100_megatron.json")
+    told = subprocess.run([MSC, "simulate", "plan.bin", "--cluster", device, "--json"], check=True,
+                          stdout=subprocess.PIPE, text=True)
     return json.loads(told.stdout)["step_ms"]
 
 

@@ -100,7 +100,8 @@ static bool achieved(msc_context *ctx, void *arg) {
   (void)arg;
   static const char text[] =
       "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12,\"bf16\":4e12},"
-      "\"product_flops_per_s\":{\"bf16\":2e12},\"memory_bytes\":1000,\"bytes_per_s\":1e11,\"launch_ns\":100,\"collective_ns\":40},"
+      "\"product_flops_per_s\":{\"bf16\":2e12},\"memory_bytes\":1000,\"bytes_per_s\":1e11,"
+      "\"launch_ns\":100,\"collective_ns\":40},"
       "\"levels\":[{\"name\":\"node\",\"latency_ns\":10,\"bytes_per_s\":1e10}]}";
   const msc_cluster *cluster = msc_cluster_read(ctx, "c.json", text, strlen(text));
   msc_mesh mesh;
