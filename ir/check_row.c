@@ -1,5 +1,7 @@
 /* check_row.c: an op in; true, or a report of each difference from its row of op.def (numbers of operands and results,
  * attributes and their kinds) out. */
+#include <string.h>
+
 #include "ir/ir.h"
 
 static const char *kind_text(const msc_attr_spec *s) {
@@ -24,26 +26,33 @@ static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nest
   return true;
 }
 
-/* Writes the words that an attribute of this sense may be; returns how many, 0: any. */
-static int list_words(msc_attr_sense sense, const char *out_words[MSC_NUM_VERBS]) {
+enum { MOST_WORDS = 32 };
+
+/* Writes the words that an attribute may be; returns how many, 0: any. */
+static int list_words(const msc_attr_spec *s, const char *out_words[MOST_WORDS]) {
   int num = 0;
-  if (sense == MSC_SENSE_VERB)
+  if (s->sense == MSC_SENSE_VERB)
     for (; num < MSC_NUM_VERBS; num++) out_words[num] = msc_verb_name((msc_verb)num);
-  else if (sense == MSC_SENSE_REDUCTION)
+  else if (s->sense == MSC_SENSE_REDUCTION)
     for (; num < MSC_NUM_REDUCTIONS; num++) out_words[num] = msc_reduction_name((msc_reduction)num);
-  else if (sense == MSC_SENSE_LOSS_REDUCTION)
-    for (; num < MSC_NUM_LOSS_REDUCTIONS; num++) out_words[num] = msc_loss_reduction_name((msc_loss_reduction)num);
+  else if (s->sense == MSC_SENSE_DTYPE)
+    for (; num < MSC_NUM_DTYPES; num++) out_words[num] = msc_dtype_name((msc_dtype)num);
+  else if (s->sense == MSC_SENSE_WORD) {
+    const char *const *words = msc_words_of(s->words, &num);
+    memcpy(out_words, words, (size_t)num * sizeof *words);
+  }
   return num;
 }
 
 /* Is the attribute one of the words that its row's kind allows? */
 static bool check_word(const msc_op *op, const msc_attr_spec *s, const char *word) {
-  const char *words[MSC_NUM_VERBS], *all = "";
+  const char *words[MOST_WORDS], *all = "";
   msc_arena *arena = msc_context_arena(msc_op_ctx(op));
-  int num = list_words(s->sense, words);
+  msc_dtype dtype;
+  int num = list_words(s, words);
+  if (!num || (s->sense == MSC_SENSE_DTYPE && msc_dtype_parse(word, &dtype))) return true;
   for (int i = 0; i < num; i++)
     if (!strcmp(words[i], word)) return true;
-  if (!num) return true;
   for (int i = 0; i < num; i++) all = msc_arena_printf(arena, "%s%s%s", all, i ? " " : "", words[i]);
   const char *near = msc_nearest(word, words, (size_t)num);
   return msc_op_error(op, MSC_E_ROW, "%s: %s \"%s\" is not one of: %s%s%s%s", msc_info(op)->name, s->name, word, all,

@@ -224,7 +224,7 @@ static msc_value *diagonal(msc_builder *b, msc_value *x, int first, int second) 
     if (count[k]) count[k] = reshape(b, count[k], x->type->rank, dim);
     if (!count[k]) return NULL;
   }
-  msc_value *kept = choose(b, compare(b, "eq", count[0], count[1]), x, number(b, x, 0));
+  msc_value *kept = choose(b, compare(b, MSC_EQ, count[0], count[1]), x, number(b, x, 0));
   const int64_t gone = second;
   return kept ? sum_over(b, kept, 1, &gone, false) : NULL;
 }

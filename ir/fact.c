@@ -62,6 +62,7 @@ static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
     case MSC_FACT_NUMBER: return v->kind == MSC_ATTR_FLOAT || v->kind == MSC_ATTR_INT;
     case MSC_FACT_BOOL: return v->kind == MSC_ATTR_BOOL;
     case MSC_FACT_TEXT: return v->kind == MSC_ATTR_STR;
+    case MSC_FACT_HOME: return v->kind == MSC_ATTR_STR && msc_word_parse(MSC_WORDS_home, v->s) >= 0;
     case MSC_FACT_INTS: return is_list_of(MSC_ATTR_INT, v);
     case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);
     case MSC_FACT_LIST: return v->kind == MSC_ATTR_LIST;

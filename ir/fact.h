@@ -20,6 +20,7 @@
   X(LAYOUTS, "a list of layouts")                             \
   X(DIGITS, "digits of mesh axes")                            \
   X(LETTERS, "a dictionary of digits of mesh axes")           \
+  X(HOME, "device, cpu or disk")                              \
   X(ANY, "a value")                                           \
   X(SPLITS, "a list of lists of integers")                    \
   X(FALSE_ONLY, "false")                                      \

@@ -15,6 +15,7 @@
 #define MSC_IR_FACT_VALUES_H
 
 #include "ir/attr.h"
+#include "ir/word.h"
 
 #define FACT_OF(id, parameters, v) \
   static inline msc_attr msc_fact_##id parameters { return (msc_attr){MSC_FACT(id), v}; }
@@ -34,6 +35,13 @@
 #define FACT_FLAG FACT_BOOL
 #define FACT_TEXT(id) \
   FACT_OF(id, (msc_context * ctx, const char *v), msc_str(ctx, v)) READ_FACT(id, const char *, s, STR)
+#define FACT_HOME(id)                                                                             \
+  FACT_OF(id, (msc_context * ctx, msc_home v), msc_str(ctx, msc_home_name(v)))                    \
+  static inline msc_home msc_fact_read_##id(const msc_attr *attrs, size_t num, msc_home absent) { \
+    const msc_attr_value *v = msc_find_attr(attrs, num, MSC_FACT(id));                            \
+    if (v && v->kind == MSC_ATTR_STR) msc_home_parse(v->s, &absent);                              \
+    return absent;                                                                                \
+  }
 #define FACT_INTS(id) FACT_OF(id, (msc_context * ctx, size_t num, const int64_t *v), msc_ints(ctx, num, v))
 #define FACT_LIST(id) FACT_OF(id, (msc_context * ctx, size_t num, const msc_attr_value *v), msc_list(ctx, num, v))
 #define FACT_TEXTS FACT_LIST

@@ -45,18 +45,21 @@ static inline msc_value *with_ints(msc_builder *b, msc_op_kind kind, msc_value *
   return with_attrs(b, kind, 1, &x, 1, &attr);
 }
 
-static inline msc_value *with_word(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in,
-                                   const char *name, const char *word) {
-  msc_attr attr = msc_named(formula_ctx(b), name, msc_str(formula_ctx(b), word));
+static inline msc_value *with_attr(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in,
+                                   msc_attr attr) {
   return with_attrs(b, kind, num_in, in, 1, &attr);
 }
 
 static inline msc_value *cast(msc_builder *b, msc_value *x, msc_dtype dtype) {
-  return !x || x->type->dtype == dtype ? x : with_word(b, OP_cast, 1, &x, "dtype", msc_dtype_name(dtype));
+  return !x || x->type->dtype == dtype ? x : with_attr(b, OP_cast, 1, &x, msc_dtype_attr(formula_ctx(b), dtype));
 }
 
-static inline msc_value *compare(msc_builder *b, const char *predicate, msc_value *x, msc_value *y) {
-  return with_word(b, OP_compare, 2, (msc_value *[]){x, y}, "predicate", predicate);
+static inline msc_value *compare(msc_builder *b, msc_predicate predicate, msc_value *x, msc_value *y) {
+  return with_attr(b, OP_compare, 2, (msc_value *[]){x, y}, msc_predicate_attr(formula_ctx(b), predicate));
+}
+
+static inline msc_value *gelu(msc_builder *b, msc_gelu_form form, msc_value *x) {
+  return with_attr(b, OP_gelu, 1, &x, msc_gelu_form_attr(formula_ctx(b), form));
 }
 
 static inline msc_value *choose(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) {

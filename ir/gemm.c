@@ -129,9 +129,8 @@ static bool check_function(msc_op *op) {
 
 static bool set_dtype(msc_op *op) {
   const msc_attr_value *name = msc_op_attr(op, "dtype");
-  msc_dtype dtype;
   if (!name) return true;
-  MSC_TRY(shape_dtype_attr(op, &dtype));
+  msc_dtype dtype = msc_op_dtype(op);
   const msc_type *y = op->out[0].type;
   if (dtype != MSC_F32 || msc_dtype_bytes(y->dtype) > 4)
     return shape_wrong(op, "a product of %s in %s", msc_dtype_name(y->dtype), msc_dtype_name(dtype));

@@ -107,8 +107,13 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
                {"each", MSC_ATTR_INT, 1, 0, MSC_SENSE_EACH},
                {"verb", MSC_ATTR_STR, 0, 0, MSC_SENSE_VERB},
                {"reduction", MSC_ATTR_STR, 0, 0, MSC_SENSE_REDUCTION},
-               {"loss_reduction", MSC_ATTR_STR, 0, 0, MSC_SENSE_LOSS_REDUCTION}};
+               {"dtype", MSC_ATTR_STR, 0, 0, MSC_SENSE_DTYPE}};
   size_t i = 0;
+  s->words = msc_word_set_called(kind);
+  if (s->words != MSC_NUM_WORD_SETS) {
+    s->kind = MSC_ATTR_STR, s->sense = MSC_SENSE_WORD;
+    return;
+  }
   while (i < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[i].name)) i++;
   assert(i < sizeof kinds / sizeof *kinds);
   s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested, s->sense = kinds[i].sense;
@@ -160,28 +165,11 @@ bool msc_is_message(const msc_op *op) { return rows[op->kind].flags & MSC_MESSAG
 
 bool msc_is_transfer(const msc_op *op) { return rows[op->kind].flags & MSC_TRANSFER; }
 
-const char *msc_loss_reduction_name(msc_loss_reduction r) {
-  static const char *const names[MSC_NUM_LOSS_REDUCTIONS] = {"mean", "sum", "none"};
-  return names[r];
-}
-
-bool msc_loss_reduction_parse(const char *word, msc_loss_reduction *out_reduction) {
-  for (int r = 0; r < MSC_NUM_LOSS_REDUCTIONS; r++)
-    if (!strcmp(msc_loss_reduction_name((msc_loss_reduction)r), word))
-      return *out_reduction = (msc_loss_reduction)r, true;
-  return false;
-}
-
-msc_loss_reduction msc_op_loss_reduction(const msc_op *op) {
-  msc_loss_reduction r = MSC_LOSS_NONE;
-  msc_loss_reduction_parse(msc_op_str(op, "reduction"), &r);
-  return r;
-}
-
 bool msc_takes_mean(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)
-    if (info->attr[i].sense == MSC_SENSE_LOSS_REDUCTION) return msc_op_loss_reduction(op) == MSC_LOSS_MEAN;
+    if (info->attr[i].sense == MSC_SENSE_WORD && info->attr[i].words == MSC_WORDS_loss_reduction)
+      return msc_op_loss_reduction(op) == MSC_LOSS_MEAN;
   return info->facts.mean;
 }
 

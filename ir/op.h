@@ -4,6 +4,7 @@
 
 #include "ir/attr.h"
 #include "ir/verb.h"
+#include "ir/word.h"
 
 typedef struct msc_value msc_value;
 
@@ -58,18 +59,17 @@ typedef enum {
   MSC_SENSE_PERM, /* kind perm: the same, one for each dimension of the result */
   MSC_SENSE_EACH, /* kind each: one entry belongs to each dimension of the first operand */
   MSC_SENSE_VERB,
-  MSC_SENSE_REDUCTION,      /* kinds verb and reduction: a word of ir/verb.def */
-  MSC_SENSE_LOSS_REDUCTION, /* kind loss_reduction: a word of msc_loss_reduction */
+  MSC_SENSE_REDUCTION, /* kinds verb and reduction: a word of ir/verb.def */
+  MSC_SENSE_DTYPE,     /* kind dtype: an element type */
+  MSC_SENSE_WORD,      /* a word of the set `words` */
 } msc_attr_sense;
-
-/* How a loss reduces the losses of its samples: to their mean or their sum, or not at all. */
-typedef enum { MSC_LOSS_MEAN, MSC_LOSS_SUM, MSC_LOSS_NONE, MSC_NUM_LOSS_REDUCTIONS } msc_loss_reduction;
 
 typedef struct {
   const char *name;
   msc_attr_kind kind;
   bool is_list, is_nested;   /* ints: list of INT; splits: list of lists of INT */
   msc_attr_sense sense;
+  msc_word_set words;
   bool has_default;
   const char *default_text;  /* as in the row */
 } msc_attr_spec;
@@ -159,10 +159,6 @@ bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
 msc_verb msc_op_verb(const msc_op *op);
 bool msc_sums_over_ranks(const msc_op *op); /* after lowering: an all_reduce, which may work in place */
 msc_reduction msc_op_reduction(const msc_op *op);
-/* The attribute `reduction` of a verified loss; its words; false: there is no such word. */
-msc_loss_reduction msc_op_loss_reduction(const msc_op *op);
-const char *msc_loss_reduction_name(msc_loss_reduction r);
-bool msc_loss_reduction_parse(const char *word, msc_loss_reduction *out_reduction);
 msc_op_kind msc_reducing_kind(msc_reduction r);  /* the op that reduces dimensions: reduce_sum ... */
 msc_op_kind msc_combining_kind(msc_reduction r); /* the op on two elements: add ... */
 /* The reduction whose op on two elements it is; false: of none. */

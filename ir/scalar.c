@@ -105,7 +105,11 @@ const msc_formula *msc_formula_read(msc_arena *arena, const char *text) {
     *end = r.f = msc_new(arena, msc_formula);
     r.at += strspn(r.at, " ");
     size_t n = strspn(r.at, "abcdefghijklmnopqrstuvwxyz");
-    if (r.at[n] == ':') r.f->choice = msc_arena_printf(arena, "%.*s", (int)n, r.at), r.at += n + 1;
+    if (r.at[n] == ':') {
+      r.f->is_choice = msc_gelu_form_parse(msc_arena_printf(arena, "%.*s", (int)n, r.at), &r.f->form);
+      assert(r.f->is_choice);
+      r.at += n + 1;
+    }
     read_sum(&r);
   }
   return first;
@@ -124,7 +128,7 @@ msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const 
     msc_op_kind kind = kinds[i];
     for (int j = 0; j < s->num_args; j++) in[j] = value[s->arg[j]];
     if (s->code == SCALAR_number) *y = operand[0] ? msc_build_scalar(b, operand[0]->type->dtype, s->number) : NULL;
-    else if (s->code == SCALAR_less) *y = compare(b, "lt", in[0], in[1]);
+    else if (s->code == SCALAR_less) *y = compare(b, MSC_LT, in[0], in[1]);
     else if (s->code == SCALAR_COUNT || msc_kind_parse(codes[s->code].name, &kind))
       *y = msc_build(b, kind, (size_t)s->num_args, in);
     else *y = NULL;
@@ -135,6 +139,6 @@ msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const 
 
 const msc_formula *msc_formula_of(const msc_op *op) {
   const msc_formula *f = msc_info(op)->formula;
-  while (f && f->choice && strcmp(f->choice, msc_op_str(op, "form"))) f = f->next;
+  while (f && f->is_choice && f->form != msc_op_gelu_form(op)) f = f->next;
   return f;
 }

@@ -23,7 +23,8 @@ typedef struct {
 } msc_scalar_step;
 
 typedef struct msc_formula {
-  const char *choice; /* of the attribute `form`; NULL: there is one formula */
+  bool is_choice; /* of a gelu of this form */
+  msc_gelu_form form;
   int num;
   msc_scalar_step step[MSC_FORMULA_STEPS]; /* the last one's result is the element */
   const struct msc_formula *next;          /* for another choice */

@@ -292,7 +292,7 @@ static plan_ref place_of_value(calling *c, const msc_value *v, bool written) {
   } else if (v->def->kind == OP_stash) {
     ref = (plan_ref){.offset = c->stashed + (uint64_t)msc_op_int(v->def, "slot"),
                      .bytes = (uint64_t)msc_type_bytes(v->type),
-                     .space = msc_home_of_stash(v->def) == MSC_HOME_DISK ? PLAN_SPACE_DISK : PLAN_SPACE_HOST};
+                     .space = msc_op_home(v->def) == MSC_HOME_DISK ? PLAN_SPACE_DISK : PLAN_SPACE_HOST};
   } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
@@ -621,7 +621,7 @@ static void place_stashed(calling *c) {
   const msc_op *op = c->f->body->first;
   while (bytes && op && op->kind != OP_stash) op = op->next;
   if (!bytes || !op) return;
-  msc_home home = msc_home_of_stash(op);
+  msc_home home = msc_op_home(op);
   c->stashed = place_away(&c->p->stage[c->section->stage].home_bytes[home], (uint64_t)bytes->i, home).offset;
 }
 

@@ -7,13 +7,17 @@
 
 /* ---- gated activations ---- */
 
-/* x after the activation of this name. */
-static msc_value *activate(msc_builder *b, const char *how, msc_value *x) {
-  if (!strcmp(how, "none")) return x;
-  if (!strcmp(how, "gelu")) return with_word(b, OP_gelu, 1, &x, "form", "erf");
-  if (!strcmp(how, "gelu_tanh")) return with_word(b, OP_gelu, 1, &x, "form", "tanh");
-  msc_op_kind kind; /* the other words are names of ops: silu, sigmoid, relu, tanh */
-  return msc_kind_parse(how, &kind) ? unary(b, kind, x) : NULL;
+/* x after this activation. */
+static msc_value *activate(msc_builder *b, msc_activation how, msc_value *x) {
+  switch (how) {
+    case MSC_GATE_SILU: return unary(b, OP_silu, x);
+    case MSC_GATE_GELU: return gelu(b, MSC_GELU_ERF, x);
+    case MSC_GATE_GELU_TANH: return gelu(b, MSC_GELU_TANH, x);
+    case MSC_GATE_SIGMOID: return unary(b, OP_sigmoid, x);
+    case MSC_GATE_RELU: return unary(b, OP_relu, x);
+    case MSC_GATE_TANH: return unary(b, OP_tanh, x);
+    default: return x;
+  }
 }
 
 /* One half of the last dimension, after its activation, times the other half. */
@@ -22,7 +26,7 @@ bool expand_glu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   int64_t n = in[0]->type->dim[last];
   msc_value *first = part_of(b, in[0], last, 0, n / 2), *second = part_of(b, in[0], last, n / 2, n);
   bool gate_first = msc_op_bool(op, "gate_first");
-  msc_value *gate = activate(b, msc_op_str(op, "activation"), gate_first ? first : second);
+  msc_value *gate = activate(b, msc_op_activation(op), gate_first ? first : second);
   return give_result(times(b, gate, gate_first ? second : first), out_result);
 }
 
@@ -78,7 +82,7 @@ static msc_value *hide(msc_builder *b, msc_value *seen, msc_value *scores) {
 /* Hides from position i all positions after it. */
 static msc_value *hide_later(msc_builder *b, msc_value *scores, int64_t s, int64_t t) {
   msc_value *row = reshape(b, count_up(b, MSC_I32, s), 2, (int64_t[]){s, 1});
-  return hide(b, compare(b, "ge", row, count_up(b, MSC_I32, t)), scores);
+  return hide(b, compare(b, MSC_GE, row, count_up(b, MSC_I32, t)), scores);
 }
 
 /* Applies a mask to the scores: one of i1 says which positions are seen, another one is added. */

@@ -4,7 +4,7 @@
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
-static msc_value *is_positive(msc_builder *b, msc_value *x) { return compare(b, "gt", x, number(b, x, 0)); }
+static msc_value *is_positive(msc_builder *b, msc_value *x) { return compare(b, MSC_GT, x, number(b, x, 0)); }
 
 /* x > 0 ? x : other */
 static msc_value *positive_or(msc_builder *b, msc_value *x, msc_value *other) {
@@ -67,15 +67,15 @@ bool expand_mish(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
 /* The slope is 1 inside the bounds and at them. */
 bool expand_clamp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *low = number(b, x, msc_op_float(op, "low")), *high = number(b, x, msc_op_float(op, "high"));
-  msc_value *y = choose(b, compare(b, "lt", x, low), low, x);
-  return give_result(choose(b, compare(b, "gt", y, high), high, y), out_result);
+  msc_value *y = choose(b, compare(b, MSC_LT, x, low), low, x);
+  return give_result(choose(b, compare(b, MSC_GT, y, high), high, y), out_result);
 }
 
 /* ---- logic ---- */
 
 bool expand_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  if (op->kind == OP_logical_not) return give_result(compare(b, "eq", in[0], number(b, in[0], 0)), out_result);
-  if (op->kind == OP_logical_xor) return give_result(compare(b, "ne", in[0], in[1]), out_result);
+  if (op->kind == OP_logical_not) return give_result(compare(b, MSC_EQ, in[0], number(b, in[0], 0)), out_result);
+  if (op->kind == OP_logical_xor) return give_result(compare(b, MSC_NE, in[0], in[1]), out_result);
   return give_result(msc_compute(b, op->kind == OP_logical_and ? "min(a, b)" : "max(a, b)", in[0], in[1]), out_result);
 }
 
@@ -83,7 +83,7 @@ bool expand_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 bool expand_is_finite(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_value *zero = number(b, in[0], 0);
-  return give_result(compare(b, "eq", minus(b, in[0], in[0]), zero), out_result);
+  return give_result(compare(b, MSC_EQ, minus(b, in[0], in[0]), zero), out_result);
 }
 
 bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -95,11 +95,11 @@ bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *i
 }
 
 bool expand_is_nan(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return (void)op, give_result(compare(b, "ne", in[0], in[0]), out_result);
+  return (void)op, give_result(compare(b, MSC_NE, in[0], in[0]), out_result);
 }
 
 static msc_value *is_infinite(msc_builder *b, msc_value *x) {
-  return compare(b, "eq", msc_compute(b, "abs(a)", x), number(b, x, INFINITY));
+  return compare(b, MSC_EQ, msc_compute(b, "abs(a)", x), number(b, x, INFINITY));
 }
 
 bool expand_is_inf(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -159,9 +159,9 @@ static msc_dtype quotient_dtype(const msc_value *x) {
 
 /* For integers: is the quotient toward zero one more than that toward minus infinity? */
 static msc_value *is_one_more(msc_builder *b, msc_value *rest, msc_value *y) {
-  msc_value *zero = number(b, y, 0), *below = compare(b, "lt", y, zero);
-  msc_value *differs = compare(b, "ne", compare(b, "lt", rest, zero), below);
-  return msc_compute(b, "min(a, b)", differs, compare(b, "ne", rest, zero));
+  msc_value *zero = number(b, y, 0), *below = compare(b, MSC_LT, y, zero);
+  msc_value *differs = compare(b, MSC_NE, compare(b, MSC_LT, rest, zero), below);
+  return msc_compute(b, "min(a, b)", differs, compare(b, MSC_NE, rest, zero));
 }
 
 bool expand_floor_div(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -211,7 +211,7 @@ bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   q = msc_compute(b, "floor(a)", q);
   msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
   if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + b, a)", rest, y);
-  msc_value *opposite = compare(b, "lt", times(b, x, y), number(b, x, 0)); /* by infinity: y, or a finite x itself */
+  msc_value *opposite = compare(b, MSC_LT, times(b, x, y), number(b, x, 0)); /* by infinity: y, or a finite x itself */
   msc_value *far = msc_compute(b, "b + (a - a)", x, choose(b, opposite, y, x));
   return give_result(cast(b, choose(b, is_infinite(b, y), far, rest), dtype), out_result);
 }

@@ -123,7 +123,7 @@ bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 /* The rows whose label is not ignored, as truth values; NULL: all rows. */
 static msc_value *kept_rows(msc_builder *b, const msc_op *op, msc_value *labels) {
   if (!msc_op_attr(op, "ignore_index")) return NULL;
-  return compare(b, "ne", labels, number(b, labels, (double)msc_op_int(op, "ignore_index")));
+  return compare(b, MSC_NE, labels, number(b, labels, (double)msc_op_int(op, "ignore_index")));
 }
 
 /* x with 0 in ignored rows; keep NULL: none is ignored. */
@@ -152,7 +152,7 @@ static msc_value *compare_with_classes(msc_builder *b, msc_value *keep, msc_valu
   labels = check_labels(b, zero_ignored(b, keep, labels), n);
   if (!labels) return NULL;
   msc_value *classes = count_up(b, labels->type->dtype, n);
-  return compare(b, "eq", reshape(b, labels, logits->rank, dim), classes);
+  return compare(b, MSC_EQ, reshape(b, labels, logits->rank, dim), classes);
 }
 
 /* x without its last dimension, which has size 1. */
@@ -172,7 +172,7 @@ static msc_value *with_last(msc_builder *b, msc_value *x) {
 static msc_value *plain_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
                              msc_loss_reduction reduction) {
   msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[2] = {msc_named(ctx, "reduction", msc_str(ctx, msc_loss_reduction_name(reduction)))};
+  msc_attr attrs[2] = {msc_loss_reduction_attr(ctx, reduction)};
   size_t num = 1;
   if (msc_op_attr(op, "ignore_index")) attrs[num++] = msc_named(ctx, "ignore_index", *msc_op_attr(op, "ignore_index"));
   return with_attrs(b, OP_softmax_cross_entropy, 2, (msc_value *[]){logits, labels}, num, attrs);
@@ -266,10 +266,10 @@ bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   int axis = axis_of(op, "axis", x->rank);
   int64_t dim[MSC_MAX_RANK] = {x->dim[axis], 1, 1, 1, 1, 1, 1, 1}, gone = axis;
   msc_value *most = reduce_along(b, op->kind == OP_argmax ? MSC_MAX : MSC_MIN, in[0], axis);
-  msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL,
+  msc_value *hit = most ? compare(b, MSC_EQ, in[0], most) : NULL,
             *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
   if (!hit || !place) return false;
-  if (msc_is_float(x->dtype)) hit = msc_compute(b, "max(a, b)", hit, compare(b, "ne", in[0], in[0]));
+  if (msc_is_float(x->dtype)) hit = msc_compute(b, "max(a, b)", hit, compare(b, MSC_NE, in[0], in[0]));
   place = reshape(b, place, x->rank - axis, dim);
   msc_value *found = hit && place ? choose(b, hit, place, number(b, place, (double)x->dim[axis])) : NULL;
   return give_result(reduce_by(b, MSC_MIN, found, 1, &gone, msc_op_bool(op, "keep_dims")), out_result);

@@ -31,7 +31,7 @@ static msc_value *matrix_of(msc_builder *b, msc_dtype dtype, int64_t in, int64_t
 /* y = H x W, image by image. */
 bool expand_resize(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
-  bool nearest = msc_op_str(op, "mode")[0] == 'n';
+  bool nearest = msc_op_resize_mode(op) == MSC_RESIZE_NEAREST;
   msc_value *v = in[0];
   if (x->dim[3] != y->dim[3])
     v = matrix_product(b, v, false, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest), false);

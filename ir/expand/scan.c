@@ -41,7 +41,7 @@ static msc_value *reduce_others(msc_builder *b, msc_reduction r, msc_value *tota
   memcpy(dim, total->type->dim, sizeof dim);
   dim[axis] = 1, dim[axis + 1] = blocks;
   msc_value *block = places(b, blocks, rank, axis), *other = places(b, blocks, rank, axis + 1);
-  msc_value *counts = compare(b, reverse ? "gt" : "lt", other, block), *none = number(b, total, r == MSC_PROD);
+  msc_value *counts = compare(b, reverse ? MSC_GT : MSC_LT, other, block), *none = number(b, total, r == MSC_PROD);
   return reduce_along(b, r, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
 }
 
@@ -83,7 +83,7 @@ static ordered_values candidates(msc_builder *b, const msc_op *op, msc_value *x,
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "k", msc_int(k < each ? k : each)), msc_named(ctx, "axis", msc_int(axis + 1)),
                       msc_named(ctx, "largest", msc_bool(msc_op_bool(op, "largest"))),
-                      msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(dtype)))};
+                      msc_dtype_attr(ctx, dtype)};
   ordered_values best = order_values(b, OP_topk, in_blocks(b, x, axis, blocks), 4, attrs);
   msc_value *block = cast(b, places(b, blocks, t->rank + 1, axis), dtype),
             *begin = times(b, block, number(b, block, (double)each));
@@ -103,7 +103,7 @@ bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis)),
                       msc_named(ctx, "descending", msc_bool(msc_op_bool(op, "largest"))),
-                      msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(op->out[1].type->dtype)))};
+                      msc_dtype_attr(ctx, op->out[1].type->dtype)};
   ordered_values sorted = order_values(b, OP_sort, all.value, 3, attrs);
   msc_value *taken = part_of(b, sorted.place, axis, 0, k);
   out_result[0] = part_of(b, sorted.value, axis, 0, k);

@@ -124,11 +124,11 @@ static const double bernoulli[BERNOULLI] = {1. / 6,       -1. / 30, 1. / 42,    
 static msc_value *log_gamma(msc_builder *b, msc_value *x) {
   msc_value *product = number(b, x, 1), *y = x;
   for (int i = 0; i < 6; i++) {
-    msc_value *above = compare(b, "gt", y, number(b, x, 2.2)), *less = msc_compute(b, "a - 1", y);
+    msc_value *above = compare(b, MSC_GT, y, number(b, x, 2.2)), *less = msc_compute(b, "a - 1", y);
     product = choose(b, above, msc_compute(b, "a * b", product, less), product);
     y = choose(b, above, less, y);
   }
-  msc_value *left = compare(b, "lt", x, number(b, x, 0.6)), *right = msc_compute(b, "a + 1", y);
+  msc_value *left = compare(b, MSC_LT, x, number(b, x, 0.6)), *right = msc_compute(b, "a + 1", y);
   y = choose(b, left, right, y);
   msc_value *t = msc_compute(b, "(a - 1.4) * 1.25", y);
   if (!t) return NULL;
@@ -138,7 +138,7 @@ static msc_value *log_gamma(msc_builder *b, msc_value *x) {
   msc_value *near = choose(b, left, down, up), *inverse = msc_compute(b, "1 / a", x);
   msc_value *series = polynomial(b, msc_compute(b, "a * a", inverse), STIRLING, stirling);
   msc_value *far = msc_compute(b, "(a - 0.5) * (log(a) - 1) + 0.41893853320467274178 + b * c", x, series, inverse);
-  return choose(b, compare(b, "lt", x, number(b, x, 8)), near, far);
+  return choose(b, compare(b, MSC_LT, x, number(b, x, 8)), near, far);
 }
 
 /* How far x is from the nearest whole number, times pi. */
@@ -152,14 +152,14 @@ bool expand_lgamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   msc_value *sine = msc_compute(b, "abs(sin(a))", turn(b, x));
   msc_value *left = msc_compute(b, "1.14472988584940017414 - log(a * b) - c", size, sine, right);
   msc_value *y = msc_compute(b, "select(less(a, 0), b, c)", x, left, right);
-  return give_cast(b, op, choose(b, compare(b, "eq", size, number(b, x, INFINITY)), size, y), out_result);
+  return give_cast(b, op, choose(b, compare(b, MSC_EQ, size, number(b, x, INFINITY)), size, y), out_result);
 }
 
 /* log x - 1/2x - sum of B(2k) / (2k x^2k) from 8 on; to the left of it digamma(x) = digamma(x + 1) - 1/x. */
 static msc_value *digamma_right(msc_builder *b, msc_value *x) {
   msc_value *y = x, *total = number(b, x, 0);
   for (int i = 0; i < 8; i++) {
-    msc_value *below = compare(b, "lt", y, number(b, x, 8)), *with = msc_compute(b, "a - 1 / b", total, y);
+    msc_value *below = compare(b, MSC_LT, y, number(b, x, 8)), *with = msc_compute(b, "a - 1 / b", total, y);
     total = choose(b, below, with, total);
     y = choose(b, below, msc_compute(b, "a + 1", y), y);
   }
@@ -172,11 +172,11 @@ static msc_value *digamma_right(msc_builder *b, msc_value *x) {
 
 /* Left of zero by digamma(x) = digamma(-x) - 1/x - pi / tan(pi x), no number at whole numbers. */
 bool expand_digamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = widened(b, in, 0), *negative = compare(b, "lt", x, number(b, x, 0));
+  msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0));
   msc_value *right = digamma_right(b, choose(b, negative, msc_compute(b, "-a", x), x)), *part = turn(b, x);
   msc_value *cotangent = msc_compute(b, "cos(a) / sin(a)", part);
   msc_value *left = msc_compute(b, "a - 1 / b - 3.14159265358979323846 * c", right, x, cotangent);
-  left = choose(b, compare(b, "eq", part, number(b, x, 0)), number(b, x, NAN), left);
+  left = choose(b, compare(b, MSC_EQ, part, number(b, x, 0)), number(b, x, NAN), left);
   return give_cast(b, op, choose(b, negative, left, right), out_result);
 }
 
@@ -223,7 +223,7 @@ static msc_value *cotangent_derivative(msc_builder *b, msc_value *c, int n) {
 /* (-1)^(n + 1) n! zeta(n + 1, x); left of zero by (-1)^n polygamma(n, 1 - x) less the derivative of pi / tan(pi x). */
 bool expand_polygamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int n = (int)msc_op_int(op, "n");
-  msc_value *x = widened(b, in, 0), *negative = compare(b, "lt", x, number(b, x, 0)), *part = turn(b, x);
+  msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0)), *part = turn(b, x);
   msc_value *zeta = hurwitz_zeta(b, choose(b, negative, msc_compute(b, "1 - a", x), x), n + 1);
   double factorial = tgamma(n + 1.), sign = n % 2 ? 1 : -1;
   msc_value *right = scale_by(b, zeta, sign * factorial), *turned = scale_by(b, zeta, -factorial);
@@ -295,13 +295,13 @@ bool expand_hypot(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   msc_value *most = msc_compute(b, "max(a, b)", u, v), *least = msc_compute(b, "min(a, b)", u, v);
   msc_value *ratio = msc_compute(b, "select(less(0, a), b / a, 0)", most, least);
   msc_value *y = msc_compute(b, "a * sqrt(1 + b * b)", most, ratio);
-  return give_cast(b, op, choose(b, compare(b, "eq", most, number(b, most, INFINITY)), most, y), out_result);
+  return give_cast(b, op, choose(b, compare(b, MSC_EQ, most, number(b, most, INFINITY)), most, y), out_result);
 }
 
 /* log(exp(a) + exp(b)) */
 static msc_value *log_sum(msc_builder *b, msc_value *x, msc_value *y) {
   msc_value *most = msc_compute(b, "max(a, b)", x, y), *off = msc_compute(b, "abs(a - b)", x, y);
-  off = choose(b, compare(b, "eq", x, y), number(b, most, 0), off); /* of equal infinities too */
+  off = choose(b, compare(b, MSC_EQ, x, y), number(b, most, 0), off); /* of equal infinities too */
   return msc_compute(b, "a + log1p(exp(-b))", most, off);
 }
 

@@ -37,12 +37,12 @@ static msc_value *sum_in_group(msc_grad_ctx *g, const msc_op *op, msc_value *x) 
  * the rank that has the zero. */
 static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *total) {
   msc_builder *b = &g->b;
-  msc_value *x = op->in[0].value, *hit = compare(b, "eq", x, number(b, x, 0)), *as_x = cast(b, hit, x->type->dtype),
+  msc_value *x = op->in[0].value, *hit = compare(b, MSC_EQ, x, number(b, x, 0)), *as_x = cast(b, hit, x->type->dtype),
             *zero = number(b, x, 0), *one = number(b, x, 1), *filled = choose(b, hit, one, x),
             *zeros = sum_in_group(g, op, as_x);
   msc_attr prod = msc_named(formula_ctx(b), "reduction", msc_str(formula_ctx(b), msc_reduction_name(MSC_PROD)));
   msc_value *rest = times(b, total, in_group(g, op, OP_all_reduce, filled, 1, &prod)),
-            *none = compare(b, "eq", zeros, zero), *single = compare(b, "eq", zeros, one),
+            *none = compare(b, MSC_EQ, zeros, zero), *single = compare(b, MSC_EQ, zeros, one),
             *usual = over(b, choose(b, none, rest, zero), filled);
   return choose(b, hit, choose(b, single, rest, zero), usual);
 }
@@ -55,8 +55,9 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = op->in[0].value, *total = sum_in_group(g, op, g->dresult[0]);
   if (reduction == MSC_SUM) return set_gradient(g, total);
   if (reduction == MSC_PROD) return set_gradient(g, times_others(g, op, total));
-  msc_value *hit = compare(&g->b, "eq", x, &op->out[0]), *ties = sum_in_group(g, op, cast(&g->b, hit, x->type->dtype)),
-            *zero = number(&g->b, x, 0), *share = over(&g->b, total, ties);
+  msc_value *hit = compare(&g->b, MSC_EQ, x, &op->out[0]),
+            *ties = sum_in_group(g, op, cast(&g->b, hit, x->type->dtype)), *zero = number(&g->b, x, 0),
+            *share = over(&g->b, total, ties);
   return set_gradient(g, choose(&g->b, hit, share, zero));
 }
 

@@ -74,9 +74,9 @@ bool grad_div(msc_grad_ctx *g, msc_op *op) {
 }
 
 /* The operand that wins the comparison gets the gradient; equal operands get half each. */
-static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
+static bool grad_extremum(msc_grad_ctx *g, msc_op *op, msc_predicate wins) {
   msc_value *half = scale_by(&g->b, dy_of(g), 0.5);
-  msc_value *equal = compare(&g->b, "eq", in(op, 0), in(op, 1));
+  msc_value *equal = compare(&g->b, MSC_EQ, in(op, 0), in(op, 1));
   for (size_t i = 0; i < 2; i++) {
     if (!g->wanted[i]) continue;
     msc_value *zero = number(&g->b, dy_of(g), 0),
@@ -86,21 +86,22 @@ static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
   return true;
 }
 
-bool grad_max(msc_grad_ctx *g, msc_op *op) { return grad_extremum(g, op, "gt"); }
-bool grad_min(msc_grad_ctx *g, msc_op *op) { return grad_extremum(g, op, "lt"); }
+bool grad_max(msc_grad_ctx *g, msc_op *op) { return grad_extremum(g, op, MSC_GT); }
+bool grad_min(msc_grad_ctx *g, msc_op *op) { return grad_extremum(g, op, MSC_LT); }
 
 /* da = dy b a^(b-1), 0 where b = 0; db = dy y log a, 0 where a = 0 and b >= 0 */
 bool grad_pow(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *zero = number(&g->b, a, 0);
   if (g->wanted[0]) {
     msc_value *slope = msc_compute(&g->b, "b * pow(a, b - 1)", a, b);
-    MSC_TRY(give_gradient(g, op, 0, times(&g->b, dy_of(g), choose(&g->b, compare(&g->b, "eq", b, zero), zero, slope))));
+    MSC_TRY(
+        give_gradient(g, op, 0, times(&g->b, dy_of(g), choose(&g->b, compare(&g->b, MSC_EQ, b, zero), zero, slope))));
   }
   if (!g->wanted[1]) return true;
-  msc_value *one = number(&g->b, a, 1), *base = choose(&g->b, compare(&g->b, "eq", a, zero), one, a);
+  msc_value *one = number(&g->b, a, 1), *base = choose(&g->b, compare(&g->b, MSC_EQ, a, zero), one, a);
   msc_value *slope = msc_compute(&g->b, "a * log(b)", &op->out[0], base);
   msc_value *pole =
-      compare(&g->b, "lt", choose(&g->b, compare(&g->b, "eq", a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
+      compare(&g->b, MSC_LT, choose(&g->b, compare(&g->b, MSC_EQ, a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
   return give_gradient(g, op, 1,
                        times(&g->b, dy_of(g), choose(&g->b, pole, msc_compute(&g->b, "-a", &op->out[0]), slope)));
 }
@@ -206,7 +207,7 @@ bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a *
 /* Selects by the sign of y, as relu(x) > 0 exactly where x > 0: so x need not be kept. */
 bool grad_relu(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0], *zero = number(&g->b, y, 0);
-  return give_gradient(g, op, 0, choose(&g->b, compare(&g->b, "gt", y, zero), dy_of(g), zero));
+  return give_gradient(g, op, 0, choose(&g->b, compare(&g->b, MSC_GT, y, zero), dy_of(g), zero));
 }
 
 /* x s: slope s (1 + x (1 - s)) */
@@ -235,7 +236,7 @@ static msc_value *gelu_tanh_slope(msc_grad_ctx *g, msc_value *x) {
 }
 
 bool grad_gelu(msc_grad_ctx *g, msc_op *op) {
-  bool exact = !strcmp(msc_op_str(op, "form"), "erf");
+  bool exact = msc_op_gelu_form(op) == MSC_GELU_ERF;
   msc_value *slope = exact ? gelu_erf_slope(g, in(op, 0)) : gelu_tanh_slope(g, in(op, 0));
   return give_gradient(g, op, 0, times(&g->b, dy_of(g), slope));
 }
@@ -365,7 +366,7 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   msc_value *none = broadcast(&g->b, zero, 1, &x->dim[axis]);
   if (!place || !none) return NULL;
   msc_value *last = replace_rows(&g->b, none, in(op, 1), place, 0);
-  msc_value *mine = compare(&g->b, "eq", msc_compute(&g->b, "gather(a, b)", last, in(op, 1)), place);
+  msc_value *mine = compare(&g->b, MSC_EQ, msc_compute(&g->b, "gather(a, b)", last, in(op, 1)), place);
   int rank = indices->rank;
   for (int d = 0; d < rank; d++) dim[d] = indices->dim[d];
   for (int d = (int)axis + 1; d < x->rank; d++) dim[rank++] = 1;
@@ -414,7 +415,7 @@ bool grad_logcumsumexp(msc_grad_ctx *g, msc_op *op) {
   msc_value *dy = dy_of(g), *y = &op->out[0], *none = number(b, y, -INFINITY), *zero = number(b, y, 0), *sum[2];
   msc_attr attrs[] = {axis_attr(g, op), msc_named(formula_ctx(b), "reverse", msc_bool(!msc_op_bool(op, "reverse")))};
   for (int i = 0; i < 2; i++) {
-    msc_value *mine = compare(b, i ? "lt" : "gt", dy, zero), *size = msc_compute(b, "log(abs(a)) - b", dy, y);
+    msc_value *mine = compare(b, i ? MSC_LT : MSC_GT, dy, zero), *size = msc_compute(b, "log(abs(a)) - b", dy, y);
     msc_value *term = choose(b, mine, size, none), *all = with_attrs(b, OP_logcumsumexp, 1, &term, 2, attrs);
     sum[i] = msc_compute(b, "exp(a + b)", all, in(op, 0));
   }
@@ -527,7 +528,7 @@ bool grad_reduce_mean(msc_grad_ctx *g, msc_op *op) {
 /* The elements that equal the extremum share its gradient. */
 bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *dy = dy_of(g);
-  msc_value *hit = cast(&g->b, compare(&g->b, "eq", x, stretch_reduced(g, op, &op->out[0])), x->type->dtype);
+  msc_value *hit = cast(&g->b, compare(&g->b, MSC_EQ, x, stretch_reduced(g, op, &op->out[0])), x->type->dtype);
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   msc_value *ties = sum_over(&g->b, hit, num, dims, msc_op_bool(op, "keep_dims"));
@@ -538,15 +539,15 @@ bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
  * the zero, and 0 for the others. */
 bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *zero = number(&g->b, x, 0), *one = number(&g->b, x, 1),
-            *hit = compare(&g->b, "eq", x, zero);
+            *hit = compare(&g->b, MSC_EQ, x, zero);
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   bool keep = msc_op_bool(op, "keep_dims");
   msc_value *filled = choose(&g->b, hit, one, x),
             *num_zeros = sum_over(&g->b, choose(&g->b, hit, one, zero), num, dims, keep);
   msc_value *rest = times(&g->b, dy_of(g), reduce_by(&g->b, MSC_PROD, filled, num, dims, keep));
-  msc_value *without = choose(&g->b, compare(&g->b, "eq", num_zeros, zero), rest, zero),
-            *with_one = choose(&g->b, compare(&g->b, "eq", num_zeros, one), rest, zero);
+  msc_value *without = choose(&g->b, compare(&g->b, MSC_EQ, num_zeros, zero), rest, zero),
+            *with_one = choose(&g->b, compare(&g->b, MSC_EQ, num_zeros, one), rest, zero);
   msc_value *usual = over(&g->b, stretch_reduced(g, op, without), filled);
   return give_gradient(g, op, 0, choose(&g->b, hit, stretch_reduced(g, op, with_one), usual));
 }
@@ -592,8 +593,7 @@ bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
     const msc_attr_value *ignored = msc_op_attr(op, "ignore_index");
     msc_attr attrs[2];
     size_t num = 0;
-    if (reduction != MSC_LOSS_MEAN)
-      attrs[num++] = msc_named(ctx, "reduction", msc_str(ctx, msc_loss_reduction_name(reduction)));
+    if (reduction != MSC_LOSS_MEAN) attrs[num++] = msc_loss_reduction_attr(ctx, reduction);
     if (ignored) attrs[num++] = msc_named(ctx, "ignore_index", *ignored);
     msc_value *operands[] = {in(op, 0), in(op, 1), dy_of(g)};
     MSC_TRY(give_gradient(g, op, 0, with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, num, attrs)));

@@ -153,19 +153,21 @@ void eval_formula(msc_eval *e) {
 
 static bool equal(msc_dtype d, msc_scalar a, msc_scalar b) { return msc_is_float(d) ? a.f == b.f : a.u == b.u; }
 
-static bool predicate_holds(const char *predicate, msc_dtype d, msc_scalar a, msc_scalar b) {
+static bool predicate_holds(msc_predicate predicate, msc_dtype d, msc_scalar a, msc_scalar b) {
   bool eq = equal(d, a, b), lt = msc_scalar_less(d, a, b), gt = msc_scalar_less(d, b, a);
-  switch (predicate[0]) {
-    case 'e': return eq;
-    case 'n': return !eq;
-    case 'l': return lt || (predicate[1] == 'e' && eq);
-    default: return gt || (predicate[1] == 'e' && eq);
+  switch (predicate) {
+    case MSC_EQ: return eq;
+    case MSC_NE: return !eq;
+    case MSC_LT: return lt;
+    case MSC_LE: return lt || eq;
+    case MSC_GT: return gt;
+    default: return gt || eq;
   }
 }
 
 void eval_compare(msc_eval *e) {
   const msc_piece *y = &e->out[0];
-  const char *predicate = msc_op_str(e->op, "predicate");
+  msc_predicate predicate = msc_op_predicate(e->op);
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     msc_scalar a = msc_piece_get_stretched(e, 0, y->rank, index), b = msc_piece_get_stretched(e, 1, y->rank, index);

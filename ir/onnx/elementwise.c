@@ -90,7 +90,8 @@ bool onnx_build_compare(onnx_node *n) {
   msc_value *x = onnx_in(n, 0), *y = align_operand(n, x, onnx_in(n, 1));
   if (!x || !y) return false;
   msc_value *a = as_number(n->b, x), *c = as_number(n->b, y);
-  return onnx_set(n, 0, compare(n->b, n->row->text, a, c));
+  msc_predicate predicate;
+  return msc_predicate_parse(n->row->text, &predicate) && onnx_set(n, 0, compare(n->b, predicate, a, c));
 }
 
 /* ---- activations ---- */
@@ -121,7 +122,7 @@ bool onnx_build_gelu(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   const char *form = onnx_text(n, "approximate", "none");
   if (strcmp(form, "none") && strcmp(form, "tanh")) return onnx_refuse(n, "approximate '%s' is unknown", form);
-  return onnx_set(n, 0, x ? with_word(n->b, OP_gelu, 1, &x, "form", form[0] == 'n' ? "erf" : "tanh") : NULL);
+  return onnx_set(n, 0, x ? gelu(n->b, form[0] == 'n' ? MSC_GELU_ERF : MSC_GELU_TANH, x) : NULL);
 }
 
 bool onnx_build_swish(onnx_node *n) {
@@ -180,7 +181,7 @@ bool onnx_build_is_inf(onnx_node *n) {
   if (!x) return false;
   if (low && high) return onnx_set(n, 0, msc_compute(n->b, "is_inf(a)", x));
   msc_value *one = like(n->b, x, low ? -(double)INFINITY : (double)INFINITY);
-  if (low || high) return onnx_set(n, 0, compare(n->b, "eq", x, one));
+  if (low || high) return onnx_set(n, 0, compare(n->b, MSC_EQ, x, one));
   return onnx_set(n, 0, broadcast(n->b, msc_build_scalar(n->b, MSC_I1, 0), x->type->rank, x->type->dim));
 }
 

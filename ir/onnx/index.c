@@ -17,7 +17,7 @@ static msc_value *count_from_start(onnx_node *n, size_t i, int64_t size) {
     for (size_t j = 0; j < num; j++) negative |= v[j] < 0;
     if (!negative) return k;
   }
-  msc_value *before = compare(n->b, "lt", k, like(n->b, k, 0)), *wrapped = plus(n->b, k, like(n->b, k, (double)size));
+  msc_value *before = compare(n->b, MSC_LT, k, like(n->b, k, 0)), *wrapped = plus(n->b, k, like(n->b, k, (double)size));
   return choose(n->b, before, wrapped, k);
 }
 
@@ -63,7 +63,7 @@ static msc_value *place_numbers(onnx_node *n, const msc_type *x, size_t i, int b
   for (int d = 0; d < batch; d++) parts[d] = iota(n->b, k->type->dtype, rank, one, d);
   double size[MSC_MAX_RANK];
   for (int64_t d = 0; d < m; d++) size[d] = (double)x->dim[batch + d];
-  msc_value *before = compare(n->b, "lt", k, like(n->b, k, 0));
+  msc_value *before = compare(n->b, MSC_LT, k, like(n->b, k, 0));
   msc_value *wrapped = plus(n->b, k, onnx_dense(n->b, k->type->dtype, 1, &m, size));
   parts[batch] = choose(n->b, before, wrapped, k);
   return batch ? join_along(n->b, rank - 1, (size_t)batch + 1, parts) : parts[0];
@@ -109,7 +109,7 @@ static msc_value *combine_rows(onnx_node *n, combine how, msc_value *rows, msc_v
   int64_t num = at->type->dim[0], total = rows->type->dim[0], width = rows->type->dim[1];
   if ((double)num * (double)total * (double)width > 1e8)
     return onnx_refuse(n, "reduction of %" PRId64 " updates is not supported", num), NULL;
-  msc_value *hit = compare(n->b, "eq", reshape(n->b, at, 2, (int64_t[]){num, 1}),
+  msc_value *hit = compare(n->b, MSC_EQ, reshape(n->b, at, 2, (int64_t[]){num, 1}),
                            reshape(n->b, count_up(n->b, at->type->dtype, total), 2, (int64_t[]){1, total}));
   hit = hit ? reshape(n->b, hit, 3, (int64_t[]){num, total, 1}) : NULL;
   msc_value *u = reshape(n->b, updates, 3, (int64_t[]){num, 1, width});
@@ -220,7 +220,7 @@ bool onnx_build_one_hot(onnx_node *n) {
   MSC_TRY(onnx_axis(n, onnx_int(n, "axis", -1), rank + 1, &axis));
   k = cast(n->b, k, MSC_I64);
   if (!k) return false;
-  msc_value *negative = compare(n->b, "lt", k, like(n->b, k, 0));
+  msc_value *negative = compare(n->b, MSC_LT, k, like(n->b, k, 0));
   k = choose(n->b, negative, plus(n->b, k, like(n->b, k, depth)), k);
   int64_t dim[MSC_MAX_RANK], to[MSC_MAX_RANK];
   for (int d = 0, s = 0; d <= rank; d++) {
@@ -228,7 +228,7 @@ bool onnx_build_one_hot(onnx_node *n) {
     dim[d] = d == axis ? 1 : k ? k->type->dim[s++] : 0;
   }
   k = k ? reshape(n->b, k, rank + 1, dim) : NULL;
-  msc_value *place = iota(n->b, MSC_I64, rank + 1, to, axis), *is = k ? compare(n->b, "eq", place, k) : NULL;
+  msc_value *place = iota(n->b, MSC_I64, rank + 1, to, axis), *is = k ? compare(n->b, MSC_EQ, place, k) : NULL;
   msc_value *off = part_of(n->b, values, 0, 0, 1), *on = part_of(n->b, values, 0, 1, 2);
   if (!off || !on) return false;
   msc_value *yes = reshape(n->b, on, 0, NULL), *no = reshape(n->b, off, 0, NULL);
@@ -243,7 +243,7 @@ bool onnx_build_topk(onnx_node *n) {
   else MSC_TRY(onnx_const_int(n, 1, &k));
   onnx_int(n, "sorted", 1); /* read, but results are always sorted */
   if (!x || !onnx_axis(n, onnx_int(n, "axis", -1), x->type->rank, &axis)) return false;
-  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i64")),
+  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_dtype_attr(n->ctx, MSC_I64),
                       msc_named(n->ctx, "k", msc_int(k)),
                       msc_named(n->ctx, "largest", msc_bool(onnx_int(n, "largest", 1)))};
   msc_op *op = msc_build_with(n->b, OP_topk, 1, &x, 2, 4, attrs);
@@ -252,7 +252,7 @@ bool onnx_build_topk(onnx_node *n) {
 
 /* The place of the largest or smallest element of a dimension, i64. */
 static msc_value *place_of_extreme(onnx_node *n, msc_value *x, int axis, msc_op_kind kind, bool keep) {
-  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i64")),
+  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_dtype_attr(n->ctx, MSC_I64),
                       msc_named(n->ctx, "keep_dims", msc_bool(keep))};
   return with_attrs(n->b, kind, 1, &x, 3, attrs);
 }
@@ -281,7 +281,7 @@ bool onnx_build_hardmax(onnx_node *n) {
   }
   msc_value *k = x ? place_of_extreme(n, x, axis, n->row->kind, true) : NULL;
   msc_value *places = x ? iota(n->b, MSC_I64, x->type->rank, x->type->dim, axis) : NULL;
-  msc_value *y = k && places ? cast(n->b, compare(n->b, "eq", places, k), in->type->dtype) : NULL;
+  msc_value *y = k && places ? cast(n->b, compare(n->b, MSC_EQ, places, k), in->type->dtype) : NULL;
   return onnx_set(n, 0, y ? reshape(n->b, y, in->type->rank, in->type->dim) : NULL);
 }
 
@@ -309,7 +309,7 @@ bool onnx_build_reverse_sequence(onnx_node *n) {
   msc_value *t = iota(n->b, MSC_I64, x->type->rank, x->type->dim, time);
   if (!len || !t) return false;
   msc_value *turned = minus(n->b, minus(n->b, len, like(n->b, len, 1)), t);
-  msc_value *k = choose(n->b, compare(n->b, "lt", t, len), turned, t);
+  msc_value *k = choose(n->b, compare(n->b, MSC_LT, t, len), turned, t);
   return onnx_set(n, 0, take_along(n->b, x, k, time));
 }
 

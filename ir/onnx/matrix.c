@@ -78,7 +78,8 @@ bool onnx_build_einsum(onnx_node *n) {
       if (seen[c] && !twice[c]) text[k++] = (char)c;
   }
   text[k] = 0;
-  return onnx_set(n, 0, with_word(n->b, OP_einsum, n->num_in, in, "equation", text));
+  return onnx_set(n, 0,
+                  with_attr(n->b, OP_einsum, n->num_in, in, msc_named(n->ctx, "equation", msc_str(n->ctx, text))));
 }
 
 /* ---- attention ---- */
@@ -149,17 +150,17 @@ static msc_value *find_visible(onnx_node *n, const heads *h, bool causal, int64_
       lengths ? minus(n->b, lengths, like(n->b, lengths, (double)s)) : like(n->b, query, (double)h->offset);
   msc_value *at = query && offset ? plus(n->b, query, offset) : NULL, *ahead = at ? minus(n->b, key, at) : NULL;
   if (!ahead) return NULL;
-  if (causal) seen = compare(n->b, "le", key, at);
+  if (causal) seen = compare(n->b, MSC_LE, key, at);
   if (left >= 0) {
-    msc_value *near = compare(n->b, "ge", ahead, like(n->b, ahead, -(double)left));
+    msc_value *near = compare(n->b, MSC_GE, ahead, like(n->b, ahead, -(double)left));
     seen = onnx_both(n->b, seen, near);
   }
   if (right >= 0) {
-    msc_value *near = compare(n->b, "le", ahead, like(n->b, ahead, (double)right));
+    msc_value *near = compare(n->b, MSC_LE, ahead, like(n->b, ahead, (double)right));
     seen = onnx_both(n->b, seen, near);
   }
   if (lengths) {
-    msc_value *filled = compare(n->b, "lt", key, lengths);
+    msc_value *filled = compare(n->b, MSC_LT, key, lengths);
     seen = onnx_both(n->b, seen, filled);
   }
   *ok = true;
@@ -176,7 +177,7 @@ static msc_value *given_mask(onnx_node *n, int64_t keys) {
   if (high[m->type->rank - 1] <= 0 || (m->type->dim[m->type->rank - 1] == 1)) return m;
   if (m->type->dtype != MSC_I1) return pad_with(n->b, m, zero, high, NULL, -(double)INFINITY);
   msc_value *padded = pad_with(n->b, cast(n->b, m, MSC_I32), zero, high, NULL, 0);
-  return padded ? compare(n->b, "ne", padded, like(n->b, padded, 0)) : NULL;
+  return padded ? compare(n->b, MSC_NE, padded, like(n->b, padded, 0)) : NULL;
 }
 
 /* scale q k^T */
@@ -189,10 +190,10 @@ static msc_value *softmax_rows(onnx_node *n, msc_value *x, bool may_be_empty) {
   if (!may_be_empty) return msc_compute(n->b, "softmax(a)", x);
   int64_t last = x->type->rank - 1;
   msc_value *m = reduce_along(n->b, MSC_MAX, x, last);
-  msc_value *none = m ? compare(n->b, "eq", m, like(n->b, m, -(double)INFINITY)) : NULL;
+  msc_value *none = m ? compare(n->b, MSC_EQ, m, like(n->b, m, -(double)INFINITY)) : NULL;
   m = none ? choose(n->b, none, like(n->b, m, 0), m) : NULL;
   msc_value *e = msc_compute(n->b, "exp(a - b)", x, m), *sum = e ? sum_over(n->b, e, 1, &last, true) : NULL;
-  msc_value *empty = sum ? compare(n->b, "eq", sum, like(n->b, sum, 0)) : NULL;
+  msc_value *empty = sum ? compare(n->b, MSC_EQ, sum, like(n->b, sum, 0)) : NULL;
   return empty ? over(n->b, e, choose(n->b, empty, like(n->b, sum, 1), sum)) : NULL;
 }
 
@@ -332,17 +333,17 @@ bool onnx_build_det(onnx_node *n) {
   for (int64_t k = size; k > 0 && a; k--) {
     /* the row with the largest first element changes places with the first one */
     msc_value *column = part_of(n->b, a, 2, 0, 1);
-    msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(1)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i32")),
+    msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(1)), msc_dtype_attr(n->ctx, MSC_I32),
                         msc_named(n->ctx, "keep_dims", msc_bool(true))};
     msc_value *size_of = msc_compute(n->b, "abs(a)", column);
     msc_value *at = size_of ? with_attrs(n->b, OP_argmax, 1, &size_of, 3, attrs) : NULL;
     msc_value *row = iota(n->b, MSC_I32, 3, (int64_t[]){1, k, 1}, 1);
     if (!at || !row) return false;
-    msc_value *is = cast(n->b, compare(n->b, "eq", row, at), a->type->dtype);
+    msc_value *is = cast(n->b, compare(n->b, MSC_EQ, row, at), a->type->dtype);
     msc_value *pivot = is ? sum_over(n->b, times(n->b, a, is), 1, (int64_t[]){1}, true) : NULL;
     msc_value *head = pivot ? part_of(n->b, pivot, 2, 0, 1) : NULL;
     if (!head) return false;
-    msc_value *moved = compare(n->b, "ne", at, like(n->b, at, 0));
+    msc_value *moved = compare(n->b, MSC_NE, at, like(n->b, at, 0));
     msc_value *signed_head = msc_compute(n->b, "select(b, -a, a)", head, moved);
     det = det ? times(n->b, det, signed_head) : signed_head;
     if (k == 1) break;
@@ -352,7 +353,7 @@ bool onnx_build_det(onnx_node *n) {
     msc_value *keep = is_rest ? minus(n->b, like(n->b, is_rest, 1), is_rest) : NULL;
     msc_value *kept = keep && rest ? times(n->b, rest, keep) : NULL;
     rest = kept && first ? plus(n->b, kept, times(n->b, is_rest, first)) : NULL;
-    msc_value *none = compare(n->b, "eq", head, like(n->b, head, 0)),
+    msc_value *none = compare(n->b, MSC_EQ, head, like(n->b, head, 0)),
               *by = choose(n->b, none, like(n->b, head, 1), head);
     msc_value *factor = rest && by ? over(n->b, part_of(n->b, rest, 2, 0, 1), by) : NULL;
     a = factor ? minus(n->b, rest, times(n->b, factor, pivot)) : NULL;

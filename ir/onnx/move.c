@@ -295,7 +295,7 @@ bool onnx_build_pad(onnx_node *n) {
   msc_value *ones = broadcast(n->b, msc_build_scalar(n->b, MSC_I32, 1), x->type->rank, x->type->dim);
   msc_value *inside = pad_with(n->b, ones, low, high, NULL, 0);
   if (!inside || !fill) return false;
-  msc_value *is_inside = compare(n->b, "eq", inside, like(n->b, inside, 1));
+  msc_value *is_inside = compare(n->b, MSC_EQ, inside, like(n->b, inside, 1));
   return onnx_set(n, 0, choose(n->b, is_inside, zero, reshape(n->b, fill, 0, NULL)));
 }
 
@@ -395,7 +395,7 @@ bool onnx_build_eye_like(onnx_node *n) {
     return onnx_refuse(n, "dtype is not one that msc has");
   if (t->rank != 2) return onnx_refuse(n, "takes a matrix, not rank %d", t->rank);
   msc_value *d = diagonal_of(n, t->dim[0], t->dim[1]);
-  return onnx_set(n, 0, d ? cast(n->b, compare(n->b, "eq", d, like(n->b, d, (double)k)), dtype) : NULL);
+  return onnx_set(n, 0, d ? cast(n->b, compare(n->b, MSC_EQ, d, like(n->b, d, (double)k)), dtype) : NULL);
 }
 
 bool onnx_build_trilu(onnx_node *n) {
@@ -407,6 +407,6 @@ bool onnx_build_trilu(onnx_node *n) {
   k = within(k, -(INT64_C(1) << 30), INT64_C(1) << 30);
   msc_value *d = diagonal_of(n, x->type->dim[rank - 2], x->type->dim[rank - 1]);
   if (!d) return false;
-  msc_value *keep = compare(n->b, onnx_int(n, "upper", 1) ? "ge" : "le", d, like(n->b, d, (double)k));
+  msc_value *keep = compare(n->b, onnx_int(n, "upper", 1) ? MSC_GE : MSC_LE, d, like(n->b, d, (double)k));
   return onnx_set(n, 0, choose(n->b, keep, x, like(n->b, x, 0)));
 }

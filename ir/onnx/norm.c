@@ -189,7 +189,7 @@ bool onnx_build_lp_norm(onnx_node *n) {
   msc_value *sum = a ? sum_over(n->b, a, 1, (int64_t[]){axis}, true) : NULL;
   msc_value *s = sum && p == 2 ? msc_compute(n->b, "sqrt(a)", sum) : sum;
   if (!s) return false;
-  msc_value *none = compare(n->b, "eq", s, like(n->b, s, 0));
+  msc_value *none = compare(n->b, MSC_EQ, s, like(n->b, s, 0));
   return onnx_set(n, 0, cast(n->b, msc_compute(n->b, "a / select(b, 1, c)", w, none, s), x->type->dtype));
 }
 
@@ -222,7 +222,7 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
   memcpy(dim, labels->type->dim, sizeof dim);
   msc_value *at = cast(n->b, labels, MSC_I64), *kept = NULL;
   if (ignore && at) {
-    kept = compare(n->b, "ne", at, like(n->b, at, (double)ignore->i));
+    kept = compare(n->b, MSC_NE, at, like(n->b, at, (double)ignore->i));
     at = choose(n->b, kept, at, like(n->b, at, 0));
   }
   for (int d = rank - 1; d > 1; d--) dim[d] = dim[d - 1];

@@ -98,7 +98,7 @@ static bool step(cell *k, int64_t t, msc_value *lengths, msc_value **out_y) {
   if (!h) return false;
   *out_y = h;
   if (lengths) {
-    msc_value *runs = compare(b, "gt", lengths, like(b, lengths, (double)t));
+    msc_value *runs = compare(b, MSC_GT, lengths, like(b, lengths, (double)t));
     *out_y = choose(b, runs, h, like(b, h, 0));
     h = choose(b, runs, h, k->h);
     if (c) c = choose(b, runs, c, k->c);

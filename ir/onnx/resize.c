@@ -235,7 +235,7 @@ static msc_value *clip_place(msc_builder *b, const sample_modes *s, msc_value *a
     at = mirror_into(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
     at = msc_compute(b, "floor(a)", at);
   } else if (s->padding[0] == 'z') {
-    msc_value *low = compare(b, "ge", at, like(b, at, 0)), *high = compare(b, "le", at, like(b, at, last));
+    msc_value *low = compare(b, MSC_GE, at, like(b, at, 0)), *high = compare(b, MSC_LE, at, like(b, at, last));
     *weight = choose(b, onnx_both(b, low, high), *weight, like(b, *weight, 0));
   }
   return clamped(b, at, 0, last);

@@ -170,7 +170,7 @@ static msc_value *occurrences(onnx_node *n, msc_value *x, const int64_t *pool, i
       for (int64_t g = 0; g < num; g++) v[g] = (double)pool[g * length + j];
       msc_value *part = part_of(n->b, x, 1, j * (s + 1), j * (s + 1) + places);
       part = part ? reshape(n->b, part, 3, (int64_t[]){rows, places, 1}) : NULL;
-      msc_value *is = part ? compare(n->b, "eq", part, onnx_dense(n->b, x->type->dtype, 1, &num, v)) : NULL;
+      msc_value *is = part ? compare(n->b, MSC_EQ, part, onnx_dense(n->b, x->type->dtype, 1, &num, v)) : NULL;
       all = is ? onnx_both(n->b, all, is) : NULL;
       if (!all) return NULL;
     }
@@ -211,7 +211,7 @@ bool onnx_build_tf_idf(onnx_node *n) {
       for (int64_t g = 0; g < num; g++)
         v[g * width + where->ints[seen + g]] = weights && mode[0] != 'T' ? (double)weights->floats[seen + g] : 1;
       msc_value *count = occurrences(n, rows, pool->ints + begin, num, length, skips);
-      if (mode[0] == 'I' && count) count = cast(n->b, compare(n->b, "gt", count, like(n->b, count, 0)), MSC_F32);
+      if (mode[0] == 'I' && count) count = cast(n->b, compare(n->b, MSC_GT, count, like(n->b, count, 0)), MSC_F32);
       msc_value *y = onnx_matmul(n->b, count, onnx_dense(n->b, MSC_F32, 2, (int64_t[]){num, width}, v));
       sum = sum && y ? plus(n->b, sum, y) : y;
       if (!sum) return false;

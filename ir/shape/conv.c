@@ -333,8 +333,7 @@ bool shape_fold(msc_op *op) {
 bool shape_resize(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t size[2];
-  MSC_TRY(shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]") &&
-          shape_word_attr(op, "mode", "nearest bilinear"));
+  MSC_TRY(shape_must_be_float(op, 0) && must_be_image(op, 0, "images [n,c,h,w]"));
   if (msc_op_ints(op, "size", size, 2) != 2) return shape_wrong(op, "size must have 2 entries, height and width");
   for (int i = 0; i < 2; i++) {
     if (size[i] < 1 || x->dim[2 + i] < 1)

@@ -179,20 +179,18 @@ bool shape_scatter_update(msc_op *op) {
 bool shape_one_hot(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t depth = msc_op_int(op, "depth"), dim[MSC_MAX_RANK + 1];
-  msc_dtype dtype;
-  MSC_TRY(shape_must_be_index(op, 0) && shape_dtype_attr(op, &dtype));
+  MSC_TRY(shape_must_be_index(op, 0));
   if (depth < 0) return shape_wrong(op, "depth %" D " must not be negative", depth);
   memcpy(dim, x->dim, sizeof x->dim);
   dim[x->rank] = depth;
-  return shape_set(op, 0, dtype, x->rank + 1, dim);
+  return shape_set(op, 0, msc_op_dtype(op), x->rank + 1, dim);
 }
 
 /* ---- along one dimension ---- */
 
 /* Attribute `dtype` as the element type of indices below n: i32 or i64. */
 static bool index_dtype_attr(msc_op *op, int64_t n, msc_dtype *out_dtype) {
-  MSC_TRY(shape_word_attr(op, "dtype", "i32 i64"));
-  *out_dtype = strcmp(msc_op_str(op, "dtype"), "i32") ? MSC_I64 : MSC_I32;
+  *out_dtype = msc_op_dtype(op);
   return *out_dtype == MSC_I64 || n <= INT32_MAX ||
          shape_wrong(op, "indices below %" D " do not fit dtype \"i32\"; take \"i64\"", n);
 }

@@ -106,19 +106,6 @@ static bool ints_attr(msc_op *op, const char *name, int num, int64_t *out_v) {
   return shape_wrong(op, "%s must have one entry per dimension: %d, not %d", name, num, n);
 }
 
-bool shape_word_attr(msc_op *op, const char *name, const char *words) {
-  const char *v = msc_op_str(op, name);
-  size_t n = strlen(v);
-  for (const char *w = words; w && *w && n; w = strchr(w, ' '), w = w ? w + 1 : NULL)
-    if (!strncmp(w, v, n) && (w[n] == ' ' || !w[n])) return true;
-  return shape_wrong(op, "%s \"%s\" is not one of: %s", name, v, words);
-}
-
-bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype) {
-  const char *text = msc_op_str(op, "dtype");
-  return msc_dtype_parse(text, out_dtype) || shape_wrong(op, "\"%s\" is not an element type", text);
-}
-
 /* Makes rank and dim the shape to which they and operand i broadcast. */
 static bool broadcast_in(msc_op *op, size_t i, int *rank, int64_t *dim) {
   const msc_type *t = shape_in(op, i);
@@ -195,10 +182,7 @@ bool shape_bitwise(msc_op *op) {
   return broadcast_operands(op, 0, dtype);
 }
 
-bool shape_compare(msc_op *op) {
-  MSC_TRY(shape_word_attr(op, "predicate", "eq ne lt le gt ge"));
-  return broadcast_operands(op, 0, MSC_I1);
-}
+bool shape_compare(msc_op *op) { return broadcast_operands(op, 0, MSC_I1); }
 
 bool shape_select(msc_op *op) {
   if (shape_in(op, 0)->dtype != MSC_I1)
@@ -218,11 +202,6 @@ bool shape_float_unary(msc_op *op) {
   return shape_set_like(op, 0, shape_in(op, 0));
 }
 
-bool shape_gelu(msc_op *op) {
-  MSC_TRY(shape_word_attr(op, "form", "erf tanh"));
-  return shape_float_unary(op);
-}
-
 bool shape_polygamma(msc_op *op) {
   int64_t n = msc_op_int(op, "n");
   if (n < 1 || n > MSC_POLYGAMMA_MOST)
@@ -232,9 +211,7 @@ bool shape_polygamma(msc_op *op) {
 
 bool shape_cast(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
-  msc_dtype dtype;
-  MSC_TRY(shape_dtype_attr(op, &dtype));
-  return shape_set(op, 0, dtype, x->rank, x->dim);
+  return shape_set(op, 0, msc_op_dtype(op), x->rank, x->dim);
 }
 
 /* ---- data movement ---- */

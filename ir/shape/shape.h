@@ -30,13 +30,9 @@ bool shape_same_type(msc_op *op, size_t i, size_t j);
 const char *shape_operand_name(const msc_op *op, size_t i);
 /* Attribute `name` as a dimension of t; the attribute may count from the end. */
 bool shape_axis_attr(msc_op *op, const char *name, const msc_type *t, int *out_axis);
-/* Attribute `dtype` as an element type. */
-bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype);
 /* Attribute `name` as a dimension number below `rank`. */
 bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim);
 /* Attribute `ignore_index`, a class number that operand 1 may have. */
 bool shape_ignore_index(msc_op *op);
-/* Attribute `name` must be one of the words in `words`, which are separated by blanks. */
-bool shape_word_attr(msc_op *op, const char *name, const char *words);
 
 #endif

@@ -18,20 +18,19 @@ bool hlo_build_iota(hlo_node *n) {
 }
 
 bool hlo_build_compare(hlo_node *n) {
-  static const char *const theirs[] = {"EQ", "NE", "LT", "LE", "GT", "GE"}, *const ours[] = {"eq", "ne", "lt",
-                                                                                             "le", "gt", "ge"};
+  static const char *const theirs[MSC_NUM_PREDICATES] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
   const hlo_value *direction = hlo_attr(n, "comparison_direction");
   if (n->op->num_in != 2) return hlo_refuse(n, "takes two operands");
-  for (int i = 0; i < 6; i++)
+  for (int i = 0; i < MSC_NUM_PREDICATES; i++)
     if (hlo_has_word(n->op, theirs[i]) || (direction && direction->s && strstr(direction->s, theirs[i])))
-      return hlo_set(n, compare(n->b, ours[i], n->in[0], n->in[1]));
+      return hlo_set(n, compare(n->b, (msc_predicate)i, n->in[0], n->in[1]));
   return hlo_refuse(n, "needs one of EQ, NE, LT, LE, GT and GE");
 }
 
 bool hlo_build_convert(hlo_node *n) {
   if (n->op->num_in != 1 || n->op->num_out != 1) return hlo_refuse(n, "takes one operand");
   msc_dtype from = n->in[0]->type->dtype, to = n->op->out_type[0]->dtype;
-  if (to == MSC_I1 && from != MSC_I1) return hlo_set(n, compare(n->b, "ne", n->in[0], number(n->b, n->in[0], 0)));
+  if (to == MSC_I1 && from != MSC_I1) return hlo_set(n, compare(n->b, MSC_NE, n->in[0], number(n->b, n->in[0], 0)));
   return hlo_set(n, cast(n->b, n->in[0], to));
 }
 
@@ -67,7 +66,7 @@ bool hlo_build_round_away(hlo_node *n) {
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
   msc_value *x = n->in[0], *size = msc_compute(n->b, "abs(a)", x), *whole = msc_compute(n->b, "trunc(a)", size);
   if (!whole) return false;
-  msc_value *up = compare(n->b, "ge", minus(n->b, size, whole), number(n->b, x, 0.5));
+  msc_value *up = compare(n->b, MSC_GE, minus(n->b, size, whole), number(n->b, x, 0.5));
   return hlo_set(n, msc_compute(n->b, "sign(a) * b", x, choose(n->b, up, msc_compute(n->b, "a + 1", whole), whole)));
 }
 

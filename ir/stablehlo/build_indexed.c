@@ -178,7 +178,7 @@ static msc_value *combine_windows(hlo_node *n, msc_reduction r, msc_value *k, ms
   if (inside) k = choose(b, inside, k, number(b, k, -1));
   msc_value *x = reshape(b, n->in[0], 2, rows), *update = reshape(b, n->in[2], 2, columns);
   msc_value *here =
-      k ? compare(b, "eq", reshape(b, count_up(b, MSC_I32, all), 2, rows), reshape(b, k, 2, columns)) : NULL;
+      k ? compare(b, MSC_EQ, reshape(b, count_up(b, MSC_I32, all), 2, rows), reshape(b, k, 2, columns)) : NULL;
   if (!x || !update || !here) return NULL;
   msc_value *mine = choose(b, here, update, r == MSC_PROD ? number(b, x, 1) : x);
   msc_value *found = mine ? reduce_along(b, r, mine, last) : NULL;
@@ -319,9 +319,9 @@ bool hlo_build_sort(hlo_node *n) {
   const msc_value *place = n->op->num_in == 2 ? n->in[1] : NULL;
   if ((!less && !more) || (place && !hlo_counts(place)))
     return hlo_refuse(n, "only values, and with them their places, are put in order");
-  const char *dtype = msc_dtype_name(place ? n->in[1]->type->dtype : MSC_I32);
+  msc_dtype dtype = place ? n->in[1]->type->dtype : MSC_I32;
   msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)), msc_named(n->ctx, "descending", msc_bool(more)),
-                      msc_named(n->ctx, "dtype", msc_str(n->ctx, dtype))};
+                      msc_dtype_attr(n->ctx, dtype)};
   return set_both(n, OP_sort, 3, attrs);
 }
 

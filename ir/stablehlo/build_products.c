@@ -58,7 +58,7 @@ bool hlo_build_dot_general(hlo_node *n) {
   snprintf(equation, sizeof equation, "%s,%s->%.*s", side[0], side[1], num, out);
   msc_dtype want = n->op->out_type[0]->dtype;
   msc_value *in[] = {cast(n->b, n->in[0], want), cast(n->b, n->in[1], want)}; /* bf16 x bf16 -> f32 is summed in f32 */
-  return hlo_set(n, with_word(n->b, OP_einsum, 2, in, "equation", equation));
+  return hlo_set(n, with_attr(n->b, OP_einsum, 2, in, msc_named(n->ctx, "equation", msc_str(n->ctx, equation))));
 }
 
 /* ---- convolution ---- */

@@ -21,8 +21,7 @@ static bool build_place_of_extremum(hlo_node *n, int64_t dim) {
   }
   if (!found || !hlo_counts(place))
     return hlo_refuse(n, "of several operands only the place of the largest or smallest is read");
-  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)),
-                      msc_named(n->ctx, "dtype", msc_str(n->ctx, msc_dtype_name(n->op->out_type[1]->dtype)))};
+  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)), msc_dtype_attr(n->ctx, n->op->out_type[1]->dtype)};
   n->out[0] = reduce_by(n->b, value, n->in[0], 1, &dim, false);
   n->out[1] = with_attrs(n->b, kind, 1, n->in, 2, attrs);
   return n->out[0] && n->out[1];

@@ -67,7 +67,7 @@ static msc_value *begin_of(const window_places *w, int j, int64_t last, msc_valu
   if (!k) return NULL;
   msc_value *low = number(b, k, 0), *high = number(b, k, (double)last);
   if (inside) {
-    msc_value *both[] = {compare(b, "ge", k, low), compare(b, "le", k, high)};
+    msc_value *both[] = {compare(b, MSC_GE, k, low), compare(b, MSC_LE, k, high)};
     msc_value *here = binary(b, OP_logical_and, both[0], both[1]);
     *inside = *inside ? binary(b, OP_logical_and, *inside, here) : here;
   }

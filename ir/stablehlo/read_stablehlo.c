@@ -227,7 +227,7 @@ static bool run_branches(hlo_reader *r, const scope *s, hlo_node *n) {
     if (is_known && k != chosen) continue;
     MSC_TRY(build_hlo_region(r, &inner, &n->op->region[k], &num, &result));
     if (num != n->op->num_out) return hlo_refuse(n, "has %zu results, and a branch %zu", n->op->num_out, num);
-    msc_value *here = by_truth ? n->in[0] : compare(n->b, "eq", n->in[0], number(n->b, n->in[0], (double)k));
+    msc_value *here = by_truth ? n->in[0] : compare(n->b, MSC_EQ, n->in[0], number(n->b, n->in[0], (double)k));
     for (size_t i = 0; i < num; i++) {
       if (!result[i]) return false;
       n->out[i] = n->out[i] ? choose(n->b, here, result[i], n->out[i]) : result[i];

@@ -223,7 +223,7 @@ static bool build_loss(part_builder *z, msc_value **out) {
   msc_loss_reduction reduction = msc_op_loss_reduction(z->op);
   MSC_TRY(repeat_common_operands(z));
   msc_op *op = copy_for_parts(z);
-  msc_op_set(op, "reduction", msc_str(formula_ctx(&z->b), msc_loss_reduction_name(MSC_LOSS_NONE)));
+  msc_op_put(op, msc_loss_reduction_attr(formula_ctx(&z->b), MSC_LOSS_NONE));
   MSC_TRY(insert_built_op(z, op, out));
   if (reduction == MSC_LOSS_NONE) return true;
   int64_t dims[MSC_MAX_RANK];

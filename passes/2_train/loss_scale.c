@@ -90,7 +90,7 @@ bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_
   msc_value *scale = msc_dynamic_scale(b->func);
   if (!scale || !ok) return true;
   msc_value *good = b->func->body->args[scale->index + 1], *one_more = msc_compute(b, "a + 1", good),
-            *full = compare(b, "ge", one_more, build_f32(b, (double)s->window)), *most = build_f32(b, LARGEST),
+            *full = compare(b, MSC_GE, one_more, build_f32(b, (double)s->window)), *most = build_f32(b, LARGEST),
             *grown = msc_compute(b, "min(a * b, c)", scale, build_f32(b, s->factor), most), *least = build_f32(b, 1),
             *shrunk = msc_compute(b, "max(a * b, c)", scale, build_f32(b, 1 / s->factor), least);
   new_value[scale->index] = binary(b, OP_assign, scale, choose(b, ok, choose(b, full, grown, scale), shrunk));

@@ -195,10 +195,10 @@ static bool divide_kept_rows(const batch_shortener *s) {
   if (!may_be_quotient(s) || !is_loss || !msc_counts_kept_rows(op) || !counts) return true;
   msc_builder b = {.func = s->f, .block = s->f->body, .before = op->next, .loc = op->loc, .name = op->name};
   msc_value *labels = op->in[1].value, *none = number(&b, labels, (double)msc_op_int(op, "ignore_index")),
-            *kept = none ? compare(&b, "ne", labels, none) : NULL,
+            *kept = none ? compare(&b, MSC_NE, labels, none) : NULL,
             *divisor = kept ? sum_to_scalar(&b, cast(&b, kept, loss->type->dtype)) : NULL;
   MSC_TRY(divisor);
-  msc_op_set(op, "reduction", msc_str(s->pass->ctx, msc_loss_reduction_name(MSC_LOSS_SUM)));
+  msc_op_put(op, msc_loss_reduction_attr(s->pass->ctx, MSC_LOSS_SUM));
   msc_value *in[2] = {loss, divisor};
   msc_op *quotient = msc_build_with(&b, OP_div, 2, in, 1, 0, NULL);
   MSC_TRY(quotient);

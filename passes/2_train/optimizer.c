@@ -161,7 +161,7 @@ static msc_value *build_trust_ratio(update_inserter *s, msc_value *w, msc_value 
   msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r),
             *w_norm = msc_compute(&s->b, "sqrt(a)", w_squares), *r_norm = msc_compute(&s->b, "sqrt(a)", r_squares),
             *smaller = msc_compute(&s->b, "min(a, b)", w_norm, r_norm), *ratio = over(&s->b, w_norm, r_norm),
-            *both = compare(&s->b, "gt", smaller, msc_build_scalar(&s->b, MSC_F64, 0)),
+            *both = compare(&s->b, MSC_GT, smaller, msc_build_scalar(&s->b, MSC_F64, 0)),
             *trust = choose(&s->b, both, ratio, msc_build_scalar(&s->b, MSC_F64, 1));
   return cast(&s->b, trust, w->type->dtype);
 }

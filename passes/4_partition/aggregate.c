@@ -58,11 +58,11 @@ static bool is_optimizer_gradient(const aggregator *a, const msc_op *op, size_t 
 
 /* Builds an op before the update. want: the layouts that its operands are wanted in; layout: that of its result. */
 static msc_value *build_before_update(aggregator *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
-                                      const msc_layout **want, const msc_layout *layout, const char *dtype) {
+                                      const msc_layout **want, const msc_layout *layout, const msc_dtype *dtype) {
   msc_context *ctx = a->pass->ctx;
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc, .name = update->name};
   msc_attr attrs[2] = {msc_fact_in_layout(ctx, num, want)};
-  if (dtype) attrs[1] = msc_named(ctx, "dtype", msc_str(ctx, dtype));
+  if (dtype) attrs[1] = msc_dtype_attr(ctx, *dtype);
   msc_op *op = msc_build_with(&b, kind, num, in, 1, dtype ? 2 : 1, attrs);
   if (!op) return NULL;
   msc_op_copy_attr(op, update, MSC_FACT(stage));
@@ -97,9 +97,9 @@ static bool aggregate_operand(aggregator *a, msc_op *op, size_t at) {
   if (a->brought[v->id].want == want) return msc_set_operand(op, at, a->brought[v->id].value), true;
   msc_dtype narrow = g->type->dtype;
   bool widen = summed && a->wide && (narrow == MSC_F16 || narrow == MSC_BF16);
-  if (widen) MSC_TRY((g = build_before_update(a, op, OP_cast, 1, &g, &have, have, "f32")));
+  if (widen) MSC_TRY((g = build_before_update(a, op, OP_cast, 1, &g, &have, have, &(msc_dtype){MSC_F32})));
   if (over > 1) MSC_TRY((g = build_scaled_gradient(a, op, g, want, 1.0 / (double)over)));
-  if (widen) MSC_TRY((g = build_before_update(a, op, OP_cast, 1, &g, &want, want, msc_dtype_name(narrow))));
+  if (widen) MSC_TRY((g = build_before_update(a, op, OP_cast, 1, &g, &want, want, &narrow)));
   msc_set_operand(op, at, g);
   a->brought[v->id].want = want;
   a->brought[v->id].value = g;

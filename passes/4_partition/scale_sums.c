@@ -75,7 +75,7 @@ static bool split_mean(msc_pass_ctx *pass, msc_op *mean) {
   msc_replace_uses(sum, quotient);
   msc_set_operand(quotient->def, 0, sum);
   if (mean->kind == OP_reduce_mean) mean->kind = OP_reduce_sum;
-  else msc_op_set(mean, "reduction", msc_str(pass->ctx, msc_loss_reduction_name(MSC_LOSS_SUM)));
+  else msc_op_put(mean, msc_loss_reduction_attr(pass->ctx, MSC_LOSS_SUM));
   return true;
 }
 

@@ -350,7 +350,7 @@ static msc_value *build_first_test(section_splitter *s, section *n, msc_builder 
   const msc_layout *whole = has_layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL;
   msc_value *number = micro_argument_in(s, n),
             *zero = set_layout_of(s, msc_build_scalar(b, number->type->dtype, 0), whole);
-  return n->is_first = set_layout_of(s, compare(b, "eq", number, zero), whole);
+  return n->is_first = set_layout_of(s, compare(b, MSC_EQ, number, zero), whole);
 }
 
 /* The operand of an accumulate, in the section that adds it to its sum: the section that makes it, or, if the sum

@@ -80,12 +80,13 @@ static void shrink_argument(const cache_builder *z, msc_value *v) {
   size_t i = v->index;
   int64_t dim[MSC_MAX_RANK];
   msc_role role = msc_arg_role(z->f, i);
-  const char *home = msc_config_offload(z->pass->config, role == MSC_ROLE_STATE ? "optimizer" : "param");
-  bool on_disk = home && !strcmp(home, msc_home_name(MSC_HOME_DISK));
+  const char *word = msc_config_offload(z->pass->config, role == MSC_ROLE_STATE ? "optimizer" : "param");
+  msc_home home = MSC_HOME_CPU;
+  if (word) msc_home_parse(word, &home);
   if (!msc_arg_attr(z->f, i, MSC_FACT(msc_shape)))
     msc_arg_put(z->f, i, msc_fact_msc_shape(z->pass->ctx, (size_t)t->rank, t->dim));
   msc_arg_put(z->f, i, msc_fact_msc_cached(t->dim[0]));
-  msc_arg_put(z->f, i, msc_fact_msc_home(z->pass->ctx, msc_home_name(on_disk ? MSC_HOME_DISK : MSC_HOME_CPU)));
+  msc_arg_put(z->f, i, msc_fact_msc_home(z->pass->ctx, home));
   memcpy(dim, t->dim, sizeof dim);
   dim[0] = z->cached;
   v->type = msc_type_of(z->pass->ctx, t->dtype, t->rank, dim, t->layout);

@@ -45,7 +45,7 @@ static msc_op *insert_gemm(msc_op *matmul, msc_op *last, msc_value *bias, bool r
   if (relu) msc_op_set(gemm, "relu", msc_bool(true));
   gemm->out[0].type = last->out[0].type;
   if (gemm->out[0].type->dtype != in[0]->type->dtype)
-    msc_op_set(gemm, "dtype", msc_str(msc_op_ctx(gemm), msc_dtype_name(gemm->out[0].type->dtype)));
+    msc_op_put(gemm, msc_dtype_attr(msc_op_ctx(gemm), gemm->out[0].type->dtype));
   msc_replace_uses(&last->out[0], &gemm->out[0]);
   return gemm;
 }

@@ -81,7 +81,7 @@ static msc_value *build_own_elements(masker *m, msc_builder *b, const msc_type *
                       msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, index, t->rank, shape, NULL)))};
   msc_op *place = msc_build_with(b, OP_iota, 0, NULL, 1, 3, attr);
   place->out[0].type = type_with_layout(m, place->out[0].type, l);
-  msc_attr less = msc_named(ctx, "predicate", msc_str(ctx, "lt"));
+  msc_attr less = msc_predicate_attr(ctx, MSC_LT);
   msc_op *own =
       msc_build_with(b, OP_compare, 2, (msc_value *[]){&place->out[0], build_constant(m, b, index, zero)}, 1, 1, &less);
   own->out[0].type = type_with_layout(m, own->out[0].type, l);
@@ -228,7 +228,7 @@ static void split_loss(masker *m, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) in[i] = op->in[i].value;
   for (size_t i = 0; i < op->num_attrs; i++)
     if (strcmp(op->attrs[i].name, "reduction")) attr[num++] = op->attrs[i];
-  attr[num++] = msc_named(ctx, "reduction", msc_str(ctx, msc_loss_reduction_name(MSC_LOSS_NONE)));
+  attr[num++] = msc_loss_reduction_attr(ctx, MSC_LOSS_NONE);
   msc_op *rows = msc_build_with(&b, (msc_op_kind)op->kind, op->num_in, in, 1, num, attr);
   int rank = rows->out[0].type->rank;
   rows->out[0].type = type_with_layout(m, rows->out[0].type, rows_layout(m, in[0]->type, rank));

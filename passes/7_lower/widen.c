@@ -15,7 +15,7 @@ static msc_choice choose_in_f32(msc_arena *arena, msc_op *op, const msc_choices 
 static msc_value *insert_cast(msc_op *where, msc_value *v, msc_dtype dtype) {
   msc_context *ctx = msc_op_ctx(where);
   msc_op *cast = msc_op_new(where->block->func, OP_cast, 1, &v, 1, where->loc);
-  msc_op_set(cast, "dtype", msc_str(ctx, msc_dtype_name(dtype)));
+  msc_op_put(cast, msc_dtype_attr(ctx, dtype));
   cast->out[0].type = msc_type_of(ctx, dtype, v->type->rank, v->type->dim, NULL);
   msc_insert_before(where, cast);
   return &cast->out[0];

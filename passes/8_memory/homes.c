@@ -6,14 +6,10 @@
 
 #define DISK_NS 100000 /* of one transfer to or from a disk, however short */
 
-static const char *const names[MSC_NUM_HOMES] = {"device", "cpu", "disk"};
-
-const char *msc_home_name(msc_home home) { return names[home]; }
-
+/* The place that a detail of the key offload names; NULL: the device. */
 static msc_home home_called(const char *name) {
   msc_home home = MSC_HOME_DEVICE;
-  for (int i = 0; name && i < MSC_NUM_HOMES; i++)
-    if (!strcmp(name, names[i])) home = (msc_home)i;
+  if (name) msc_home_parse(name, &home);
   return home;
 }
 
@@ -44,9 +40,7 @@ msc_home msc_home_of_values(const msc_config *config) {
   return config ? home_called(msc_config_offload(config, "activation")) : MSC_HOME_DEVICE;
 }
 
-msc_home msc_home_said(const msc_func *f, size_t i) { return home_called(msc_fact_read(&f->arg[i], msc_home, NULL)); }
-
-msc_home msc_home_of_stash(const msc_op *stash) { return home_called(msc_op_str(stash, "home")); }
+msc_home msc_home_said(const msc_func *f, size_t i) { return msc_fact_read(&f->arg[i], msc_home, MSC_HOME_DEVICE); }
 
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {
   if (home == MSC_HOME_DEVICE) return 0;

@@ -4,21 +4,15 @@
 
 #include "passes/pass.h"
 
-typedef enum { MSC_HOME_DEVICE, MSC_HOME_CPU, MSC_HOME_DISK, MSC_NUM_HOMES } msc_home;
-
 /* Smaller values stay on the device: a transfer of less than a page saves nothing. */
 enum { MSC_LEAST_OFFLOADED_BYTES = 4096 };
 
-/* "device", "cpu" or "disk", as the key offload has it. */
-const char *msc_home_name(msc_home home);
 /* Where argument i of a lowered function lives, by the key offload. */
 msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i);
 /* Where values are kept that a step makes and does not need for a while, by the key offload. */
 msc_home msc_home_of_values(const msc_config *config);
 /* Where argument i lives after pass offload, as that pass recorded it. */
 msc_home msc_home_said(const msc_func *f, size_t i);
-/* Where an op stash puts its value. */
-msc_home msc_home_of_stash(const msc_op *stash);
 /* Nanoseconds to move bytes between the device and where they live. */
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes);
 

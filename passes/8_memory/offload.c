@@ -268,7 +268,7 @@ static bool stash_value(stasher *z, msc_value *v, size_t i, uint64_t ns) {
   msc_op *last = place_behind(i ? z->use[i - 1].op : v->def), *user = z->use[i].op, *at = place_before(user);
   msc_op *stash = msc_op_new(z->f, OP_stash, 1, &v, 1, v->def->loc);
   stash->name = v->def->name;
-  msc_op_set(stash, "home", msc_str(z->pass->ctx, msc_home_name(z->home)));
+  msc_op_put(stash, msc_home_attr(z->pass->ctx, z->home));
   msc_op_set(stash, "slot", msc_int(z->slot));
   int64_t grain = z->home == MSC_HOME_DISK ? 4096 : MSC_ALIGN;
   z->slot += (msc_type_bytes(v->type) + grain - 1) / grain * grain;
@@ -332,7 +332,7 @@ static void list_stored(offloader *z) {
   for (size_t i = 0; i < b->num_args; i++) {
     msc_home home = msc_home_of(z->pass->config, z->f, i);
     if (home == MSC_HOME_DEVICE) continue;
-    msc_arg_put(z->f, i, msc_fact_msc_home(z->pass->ctx, msc_home_name(home)));
+    msc_arg_put(z->f, i, msc_fact_msc_home(z->pass->ctx, home));
     z->all[z->num] = (stored){
         .arg = b->args[i], .home = home, .ns = msc_home_ns(cluster, home, (uint64_t)msc_type_bytes(b->args[i]->type))};
     z->of[i] = &z->all[z->num++];

@@ -69,6 +69,7 @@ static void members_are_declared(void **state) {
     expect_wrong(ctx, MSC_FACT(conflicts), msc_list(ctx, 1, &v), expected[i]);
   }
   expect_wrong(ctx, MSC_FACT(conflicts), msc_int(1), "must be a list");
+  expect_wrong(ctx, MSC_FACT(msc_home), msc_str(ctx, "dsk"), "must be device, cpu or disk");
   expect_wrong(ctx, MSC_FACT(in_layout), msc_int(1), NULL); /* what a user wrote is pass annotations' to check */
   msc_context_free(ctx);
 }

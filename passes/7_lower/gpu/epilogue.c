@@ -99,7 +99,7 @@ static bool absorb_cast_to_f32(absorber *z, msc_op *gemm) {
   if (!cast || !msc_op_bool(gemm, "transpose_a") || !has_no_epilogue(gemm) || cast->out[0].type->dtype != MSC_F32 ||
       msc_dtype_bytes(gemm->out[0].type->dtype) != 2)
     return true;
-  msc_op_set(gemm, "dtype", msc_str(msc_op_ctx(gemm), "f32"));
+  msc_op_put(gemm, msc_dtype_attr(msc_op_ctx(gemm), MSC_F32));
   return replace_by_result(z, gemm, 0, cast);
 }
 
@@ -167,7 +167,7 @@ static bool absorb_row_sum(absorber *z, msc_op *gemm) {
 
 static bool absorb_gelu(absorber *z, msc_op *gemm) {
   msc_op *gelu = any_user(&gemm->out[0], OP_gelu);
-  if (!gelu || !takes_function(gemm) || gemm->num_out > 1 || strcmp(msc_op_str(gelu, "form"), "tanh")) return true;
+  if (!gelu || !takes_function(gemm) || gemm->num_out > 1 || msc_op_gelu_form(gelu) != MSC_GELU_TANH) return true;
   if (!msc_has_one_use(&gemm->out[0])) {
     gemm = add_gemm_result(gemm, MSC_GEMM_AUX);
     msc_replace_uses(&gemm->out[0], &gemm->out[1]);
@@ -188,8 +188,9 @@ static bool absorb_slope(absorber *z, msc_op *gemm, const char *function, msc_va
 static bool absorb_gelu_slope(absorber *z, msc_op *gemm) {
   msc_gradient_match m;
   msc_op *last = msc_only_user(&gemm->out[0], OP_mul);
+  msc_attr form = msc_gelu_form_attr(msc_op_ctx(gemm), MSC_GELU_TANH);
   if (!last || !takes_function(gemm) || !has_no_epilogue(gemm) ||
-      !msc_match_gradient(last, &gemm->out[0], OP_gelu, "tanh", &m))
+      !msc_match_gradient(last, &gemm->out[0], OP_gelu, &form, &m))
     return true;
   return m.x && m.x->type == gemm->out[0].type ? absorb_slope(z, gemm, "gelu", m.x, last) : true;
 }
@@ -239,7 +240,7 @@ static bool absorb_add(absorber *z, msc_op *gemm) {
 /* True if v says whether the micro-batch is the step's first, which the runtime knows. */
 static bool is_first_of_step(const msc_func *f, const msc_value *v) {
   const msc_op *op = v->def;
-  if (!op || op->kind != OP_compare || strcmp(msc_op_str(op, "predicate"), "eq")) return false;
+  if (!op || op->kind != OP_compare || msc_op_predicate(op) != MSC_EQ) return false;
   const msc_value *number = op->in[0].value;
   return !number->def && msc_arg_role(f, number->index) == MSC_ROLE_MICRO && msc_is_splat(op->in[1].value, 0);
 }

@@ -44,24 +44,22 @@ static bool matches(gradient_matcher *m, const msc_value *pattern, msc_value *v)
 }
 
 /* Builds the gradient in function `aside`; NULL: an error was reported. */
-static const msc_value *build_pattern(msc_func *aside, msc_op_kind kind, const char *form, const msc_type *type,
+static const msc_value *build_pattern(msc_func *aside, msc_op_kind kind, const msc_attr *attr, const msc_type *type,
                                       gradient_matcher *m) {
-  msc_context *ctx = aside->module->ctx;
   msc_builder b = {.func = aside, .block = aside->body, .loc = aside->loc};
   msc_value *x = msc_add_arg(aside->body, type, "x"), *dy = msc_add_arg(aside->body, type, "dy"), *dx = NULL;
-  msc_attr attr = form ? msc_named(ctx, "form", msc_str(ctx, form)) : (msc_attr){0};
-  msc_op *op = msc_build_with(&b, kind, 1, &x, 1, form ? 1 : 0, &attr);
+  msc_op *op = msc_build_with(&b, kind, 1, &x, 1, attr ? 1 : 0, attr);
   if (!op) return NULL;
   msc_grad_ctx g = {.b = b, .dresult = &dy, .wanted = &(bool){true}, .doperand = &dx};
   m->placeholder[X] = x, m->placeholder[Y] = &op->out[0], m->placeholder[DY] = dy;
   return msc_info(op)->grad(&g, op) ? dx : NULL;
 }
 
-bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const char *form,
+bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const msc_attr *attr,
                         msc_gradient_match *out_match) {
   gradient_matcher m = {{NULL}, {NULL}};
   msc_func *aside = msc_func_new(last->block->func->module, "gradient");
-  const msc_value *pattern = build_pattern(aside, kind, form, dy->type, &m);
+  const msc_value *pattern = build_pattern(aside, kind, attr, dy->type, &m);
   m.bound[DY] = (msc_value *)(uintptr_t)dy;
   bool same = pattern && last->num_out == 1 && matches(&m, pattern, &last->out[0]);
   msc_func_remove(aside);

@@ -10,8 +10,8 @@ typedef struct {
 } msc_gradient_match;
 
 /* True if `last` computes the gradient of the operand of an op of this kind, where `dy` is the gradient of its result.
- * form: the op's attribute of that name, or NULL. */
-bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const char *form,
+ * attr: the op's attribute, or NULL. */
+bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, const msc_attr *attr,
                         msc_gradient_match *out_match);
 
 #endif

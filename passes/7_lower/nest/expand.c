@@ -174,10 +174,8 @@ uint16_t loop_pad(msc_nester *n, const msc_value *result, const msc_view *view) 
 /* ---- elementwise ---- */
 
 static uint16_t predicate(msc_nester *n, const msc_op *op, uint16_t a, uint16_t b) {
-  static const char *const name[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-  int p = 0;
-  while (p < 5 && strcmp(name[p], msc_op_str(op, "predicate"))) p++;
-  return msc_nest_compare(n, (msc_nest_predicate)p, a, b);
+  static const msc_nest_predicate same[MSC_NUM_PREDICATES] = {NEST_EQ, NEST_NE, NEST_LT, NEST_LE, NEST_GT, NEST_GE};
+  return msc_nest_compare(n, same[msc_op_predicate(op)], a, b);
 }
 
 /* a to the power b. The powers 2, 3, -1 and 1/2 are common and need no logarithm. */

@@ -18,8 +18,9 @@ Type = namedtuple("Type", "dtype dims")
 Attr = namedtuple("Attr", "name kind required default")
 Row = namedtuple("Row", "name operands results attrs infer")
 # what kinds say beyond that is for the compiler
-_KINDS = {"dim": "int", "dims": "ints", "perm": "ints", "each": "ints", "digits": "str", "reduction": "str",
-          "loss_reduction": "str"}
+_KINDS = {"dim": "int", "dims": "ints", "perm": "ints", "each": "ints", "digits": "str"}
+_PLAIN = ("int", "float", "bool", "str", "ints", "floats", "splits", "layouts", "digits", "digit_lists", "type",
+          "dense")
 _DEFAULTS = {"int": int, "float": float, "str": str, "bool": lambda text: text == "true"}
 
 
@@ -29,7 +30,7 @@ def _attr(word):
     kind, equals, default = kind.partition("=")
     optional = kind.endswith("?")
     kind = kind.rstrip("?")
-    kind = _KINDS.get(kind, kind)
+    kind = _KINDS.get(kind, kind if kind in _PLAIN else "str")  # the other kinds are sets of words
     return Attr(name, kind, not optional and not equals, _DEFAULTS[kind](default) if equals else None)
 
 

@@ -1,0 +1,48 @@
+/* word.h: attributes that are one of a few words, by the rows of word.def: enumerations, and functions that read,
+ * write and name them. */
+#ifndef MSC_IR_WORD_H
+#define MSC_IR_WORD_H
+
+#include "ir/layout/layout.h"
+
+typedef struct msc_attr msc_attr;
+
+/* clang-format off */
+#define WORDS(set, attribute) typedef enum {
+#define WORD(NAME, word) MSC_##NAME,
+#define END_WORDS(set, SETS) MSC_NUM_##SETS } msc_##set;
+#include "ir/word.def"
+
+/* The sets: MSC_WORDS_predicate ... */
+#define WORDS(set, attribute) MSC_WORDS_##set,
+#define WORD(NAME, word)
+#define END_WORDS(set, SETS)
+typedef enum {
+#include "ir/word.def"
+  MSC_NUM_WORD_SETS
+} msc_word_set;
+/* clang-format on */
+
+/* The words of a set, in the order of their numbers; *out_num: how many. */
+const char *const *msc_words_of(msc_word_set set, int *out_num);
+/* The set that a kind in op.def names; MSC_NUM_WORD_SETS: none does. */
+msc_word_set msc_word_set_called(const char *kind);
+/* The number of a word; -1: it is none of the set. */
+int msc_word_parse(msc_word_set set, const char *word);
+
+/* For each set: the attribute of a verified op, 0 if its row has no such; the attribute as msc_build_with takes it;
+ * the word of a number; false: the set lacks the word. */
+#define WORDS(set, attribute)                                      \
+  msc_##set msc_op_##set(const msc_op *op);                        \
+  msc_attr msc_##set##_attr(msc_context *ctx, msc_##set value);    \
+  const char *msc_##set##_name(msc_##set value);                   \
+  bool msc_##set##_parse(const char *word, msc_##set *out_value);
+#define WORD(NAME, word)
+#define END_WORDS(set, SETS)
+#include "ir/word.def"
+
+/* Likewise the element type that a verified op's attribute `dtype` names, and such an attribute. */
+msc_dtype msc_op_dtype(const msc_op *op);
+msc_attr msc_dtype_attr(msc_context *ctx, msc_dtype dtype);
+
+#endif
