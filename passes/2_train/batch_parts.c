@@ -185,7 +185,8 @@ static bool insert_built_op(part_builder *z, msc_op *op, msc_value **out) {
 /* Puts r in front of what an attribute says of dimensions: their numbers become one more, a list with an entry for each
  * of them gets one for r.  A limit along the batch becomes that of a part. */
 static void shift_attr(const part_builder *z, msc_op *op, const msc_attr_spec *s, int rank) {
-  if (s->sense == MSC_SENSE_NONE || (s->is_list && !msc_op_attr(z->op, s->name))) return;
+  bool of_dims = s->sense == MSC_SENSE_DIM || s->sense == MSC_SENSE_PERM || s->sense == MSC_SENSE_EACH;
+  if (!of_dims || (s->is_list && !msc_op_attr(z->op, s->name))) return;
   bool limits = !strcmp(s->name, "limit"), each = s->sense == MSC_SENSE_EACH, adds = each || s->sense == MSC_SENSE_PERM;
   int64_t v[MSC_MAX_RANK + 1] = {limits ? z->r : !strcmp(s->name, "stride")};
   int num = s->is_list ? msc_op_ints(z->op, s->name, v + adds, MSC_MAX_RANK) : 1, batch = batch_dim_of(z, 0);

@@ -129,7 +129,8 @@ def check_checkpoints_of_workers_apart():
         for _ in range(9):
             p.stdout.readline()
         children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
-        os.kill(children[2], signal.SIGTERM)  # one worker knows, and tells all
+        # one worker knows, and tells all; of launched ones that which printed: others may not have begun to listen
+        os.kill(children[0 if launched else 2], signal.SIGTERM)
         out, err = p.communicate(timeout=120)
         saved = os.listdir(folder)
         assert len(saved) == 1 and "error" not in err.replace("exit code", ""), (launched, saved, err)
