@@ -285,6 +285,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   *out_ctx = NULL;
   MSCRT_CHECK(mscrt_new_array(&c, 1));
   c->plan = plan;
+  c->process = getpid();
   c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
   c->stage = mscrt_stage_of(plan, c->o.rank);
@@ -353,7 +354,7 @@ static void free_sections(mscrt_context *c) {
 }
 
 void mscrt_close(mscrt_context *c) {
-  if (!c) return;
+  if (!c || c->process != getpid()) return;
   mscrt_pushing_free(c->pushing, !c->broken);
   mscrt_saving_free(c);
   mscrt_kept_free(c->kept);

@@ -3,6 +3,8 @@
 #ifndef MSCRT_CONTEXT_H
 #define MSCRT_CONTEXT_H
 
+#include <unistd.h>
+
 #include "ir/abi/hazard.h"
 #include "ir/abi/pools.h"
 #include "runtime/comm/comm.h"
@@ -187,6 +189,7 @@ struct mscrt_context {
   const mscrt_plan *plan;
   mscrt_options o;
   int threads;
+  int process;                   /* that opened it: a fork has none of its threads */
   mscrt_pool *pool;
   const mscrt_device *device;
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
@@ -283,10 +286,18 @@ void *mscrt_address_of(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- context.c ---- */
 
+/* Every call that needs threads of the context, other ranks or a device begins with one of these three. */
+static inline mscrt_status *mscrt_check_process(const mscrt_context *c) {
+  if (c->process == getpid()) return NULL;
+  return mscrt_fail(MSCRT_ARGUMENT, "this context belongs to process %d, which forked this one: open another here",
+                    c->process);
+}
 static inline mscrt_status *mscrt_check_holds_values(const mscrt_context *c) {
+  MSCRT_CHECK(mscrt_check_process(c));
   return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
 }
 static inline mscrt_status *mscrt_check_not_broken(const mscrt_context *c) {
+  MSCRT_CHECK(mscrt_check_process(c));
   return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL;
 }
 

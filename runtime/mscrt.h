@@ -29,9 +29,10 @@
  *
  * Rules.  Every call that can fail returns NULL or a status, which its receiver frees.  Contexts are independent: any
  * number per process, each used by one thread at a time, but for mscrt_cancel and mscrt_dump_flight; a plan and a data
- * set may be shared and outlive their contexts.  The library has no global state, installs no signal handler, never
- * exits, aborts or prints.  Option structs start with struct_size, so they can grow; what is zero is the default.  A
- * plan holds native code: it is executed only when the caller says trust_native. */
+ * set may be shared and outlive their contexts. Contexts and teams belong to the process that opened them: in one that
+ * it forks, calls return MSCRT_ARGUMENT, and mscrt_close and mscrt_end do nothing. The library has no global state,
+ * installs no signal handler, never exits, aborts or prints.  Option structs start with struct_size, so they can grow;
+ * what is zero is the default.  A plan holds native code: it is executed only when the caller says trust_native. */
 #ifndef MSCRT_H
 #define MSCRT_H
 

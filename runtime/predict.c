@@ -141,6 +141,7 @@ static mscrt_status *write_outputs(mscrt_context *c, const mscrt_data *d, size_t
 }
 
 mscrt_status *mscrt_predict(mscrt_context *c, size_t num, const mscrt_sink *sinks) {
+  MSCRT_CHECK(mscrt_check_process(c));
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d) return mscrt_fail(MSCRT_ARGUMENT, "there is no data set to predict from");
   output *o = NULL;

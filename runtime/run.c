@@ -589,6 +589,7 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
 }
 
 void mscrt_cancel(mscrt_context *c) {
+  if (c->process != getpid()) return;
   atomic_store(&c->cancelled, true);
   if (c->o.ranks > 1) c->transport->abort(c->comm, "its program cancelled it");
 }

@@ -171,7 +171,7 @@ static mscrt_status *copy_slices(mscrt_context *c) {
 
 mscrt_status *mscrt_checkpoint_begin(mscrt_context *c, const char *path) {
   uint64_t failed = 0;
-  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(mscrt_checkpoint_end(c, true, NULL));
   mscrt_status *s = prepare_saving(c, path), *lost = mscrt_max(c, s != NULL, &failed);
   if (s) mscrt_status_free(lost);
@@ -209,6 +209,7 @@ static mscrt_status *give_up(mscrt_context *c) {
 
 mscrt_status *mscrt_checkpoint_end(mscrt_context *c, bool wait, bool *out_ended) {
   struct mscrt_saving *k = c->saving;
+  MSCRT_CHECK(mscrt_check_process(c));
   while (k && k->active) {
     uint64_t phase;
     if (wait) join_thread(k);

@@ -85,7 +85,7 @@ static mscrt_status *load_archive(mscrt_context *c, mscrt_archive *a) {
 
 static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
   mscrt_archive a;
-  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(open_weights(c->plan, path, all, &a));
   mscrt_status *s = load_archive(c, &a);
   if (!s && all) {
@@ -197,7 +197,7 @@ static mscrt_status *take_files(const mscrt_plan *p, mscrt_context *c, const cha
 mscrt_status *mscrt_plan_check_files(const mscrt_plan *p, const char *folder) { return take_files(p, NULL, folder); }
 
 mscrt_status *mscrt_load_weights(mscrt_context *c, const char *folder) {
-  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(mscrt_forget_rows(c));
   return take_files(c->plan, c, folder);
 }

@@ -262,6 +262,7 @@ mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old) {
 
 mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept) {
   mscrt_kept *k = c->kept;
+  MSCRT_CHECK(mscrt_check_process(c));
   if (!k) return mscrt_fail(MSCRT_ARGUMENT, "a context that was not opened with `recover` cannot go on");
   if (k->is_live && !k->live) {
     MSCRT_CHECK(mscrt_allocate((void **)&k->live, (size_t)k->bytes + 1, 1));

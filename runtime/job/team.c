@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "runtime/comm/comm.h"
 
@@ -23,6 +24,7 @@ typedef struct {
   uint8_t *arena;
   uint64_t made_at, mail_at; /* offsets in the arena: the result of an all_reduce; the mailboxes, by sender */
   uint32_t num_groups;
+  int process; /* that joined */
   bool failed;
 } mscrt_joined;
 
@@ -32,6 +34,12 @@ struct mscrt_team {
   mscrt_members members; /* its index counts only if is_member */
   bool is_member;
 };
+
+static mscrt_status *check_usable(const mscrt_joined *j) {
+  if (j->process != getpid())
+    return mscrt_fail(MSCRT_ARGUMENT, "this team belongs to process %d, which forked this one", j->process);
+  return j->failed ? mscrt_fail(MSCRT_ARGUMENT, "a collective of this job failed before") : NULL;
+}
 
 /* ---- joining ---- */
 
@@ -150,6 +158,7 @@ mscrt_status *mscrt_init(const char *backend, const mscrt_options *options, mscr
   if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
   MSCRT_CHECK(complete_options_from_environment(&o));
   MSCRT_CHECK(mscrt_new_array(&j, 1));
+  j->process = getpid();
   MSCRT_GOTO(choose_team_transport(backend, &o, j));
   MSCRT_GOTO(meet_team(j, &o));
   MSCRT_GOTO(make_team(j, o.ranks, NULL, 0, out_all));
@@ -160,7 +169,7 @@ fail:
 }
 
 void mscrt_end(mscrt_team *t) {
-  if (!t) return;
+  if (!t || t->job->process != getpid()) return;
   if (t->is_all) leave_job(t->job);
   free(t->members.member);
   free(t);
@@ -169,6 +178,7 @@ void mscrt_end(mscrt_team *t) {
 mscrt_status *mscrt_group(mscrt_team *all, int num, const int *ranks, mscrt_team **out_group) {
   mscrt_joined *j = all->job;
   *out_group = NULL;
+  MSCRT_CHECK(check_usable(j));
   if (!all->is_all) return mscrt_fail(MSCRT_ARGUMENT, "groups are made of the team of all ranks");
   if (num < 1 || !ranks) return mscrt_fail(MSCRT_ARGUMENT, "a group has a rank at least");
   if (j->num_groups == MOST_GROUPS) return mscrt_fail(MSCRT_UNSUPPORTED, "a job has %d groups at most", MOST_GROUPS);
@@ -199,7 +209,7 @@ static mscrt_status *make_piece(mscrt_team *t, msc_verb verb, mscrt_dtype dtype,
   p->e = (mscrt_exchange){.verb = verb, .dtype = dtype, .rank = rank, .num_terms = num_terms};
   p->e.group = *g;
   p->e.group.member = NULL;
-  if (t->job->failed) return mscrt_fail(MSCRT_ARGUMENT, "a collective of this job failed before");
+  MSCRT_CHECK(check_usable(t->job));
   if (!t->is_member) return mscrt_fail(MSCRT_ARGUMENT, "this rank is not in the group");
   if ((unsigned)dtype >= MSCRT_NUM_DTYPES) return mscrt_fail(MSCRT_ARGUMENT, "there is no element type %d", (int)dtype);
   MSCRT_GOTO(mscrt_new_array(&p->e.group.member, g->num));
@@ -403,7 +413,7 @@ static mscrt_status *pass_message(mscrt_team *t, bool sends, int peer, uint8_t *
   mscrt_joined *j = t->job;
   mscrt_status *s = NULL;
   mscrt_site site = {.name = sends ? "send" : "receive"};
-  if (j->failed) return mscrt_fail(MSCRT_ARGUMENT, "a collective of this job failed before");
+  MSCRT_CHECK(check_usable(j));
   if (!t->is_member || peer < 0 || peer >= t->members.num || peer == t->members.index)
     return mscrt_fail(MSCRT_ARGUMENT, "rank %d of a group of %d exchanges no message with rank %d", mscrt_rank(t),
                       t->members.num, peer);

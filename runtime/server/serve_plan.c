@@ -140,6 +140,7 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   plan_server p = {.c = c};
   mscrt_status *s = NULL;
   int listener = -1, backup = -1;
+  MSCRT_CHECK(mscrt_check_process(c));
   if (c->o.server < 1) return mscrt_fail(MSCRT_ARGUMENT, "this context is no server's");
   MSCRT_CHECK(mscrt_shares_new(c, c->o.servers, &p.shares));
   p.own = &p.shares.share[(c->o.server - 1) % c->o.servers];

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -36,6 +37,36 @@ static void expect_ok(mscrt_status *s) {
   if (s) fail_msg("%s\n%s", mscrt_status_text(s), mscrt_status_trail(s));
 }
 
+static int is_refused(mscrt_status *s) {
+  char wanted[80];
+  snprintf(wanted, sizeof wanted, "this context belongs to process %d,", (int)getppid());
+  bool is = mscrt_status_code(s) == MSCRT_ARGUMENT && !strncmp(mscrt_status_text(s), wanted, strlen(wanted));
+  mscrt_status_free(s);
+  return is;
+}
+
+/* A forked process has none of the threads and connections of a context: each call says whose it is. */
+static void expect_refused_in_fork(mscrt_context *ctx) {
+  int status;
+  float w[2];
+  mscrt_tensor t;
+  mscrt_evaluation e = {.struct_size = sizeof e};
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    int num = is_refused(mscrt_run(ctx, "train", 1, NULL)) + is_refused(mscrt_read(ctx, "w", w, sizeof w)) +
+              is_refused(mscrt_local(ctx, "w", &t)) + is_refused(mscrt_set_input(ctx, "x", all_x, sizeof all_x)) +
+              is_refused(mscrt_save(ctx, "w.safetensors")) + is_refused(mscrt_load(ctx, "w.safetensors")) +
+              is_refused(mscrt_checkpoint(ctx, "w.ckpt")) + is_refused(mscrt_resume(ctx, "w.ckpt")) +
+              is_refused(mscrt_evaluate(ctx, &e)) + is_refused(mscrt_predict(ctx, 0, NULL));
+    mscrt_cancel(ctx);
+    mscrt_close(ctx);
+    _exit(num);
+  }
+  assert_true(waitpid(child, &status, 0) == child && WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 10);
+}
+
 static void train(const void *bytes, size_t size) {
   mscrt_plan *plan;
   mscrt_context *ctx;
@@ -50,6 +81,8 @@ static void train(const void *bytes, size_t size) {
   expect_ok(mscrt_read(ctx, "w", w, sizeof w));
   assert_true(first > 3.7 && first < 3.8 && last < 1e-9); /* (1 + 4 + 9 + 1) / 4 */
   assert_true(w[0] > 0.999f && w[0] < 1.001f && w[1] > 1.999f && w[1] < 2.001f);
+  expect_refused_in_fork(ctx);
+  expect_ok(mscrt_run(ctx, "train", 1, &last));
   mscrt_close(ctx);
   mscrt_plan_close(plan);
 }

@@ -181,6 +181,17 @@ static void one_rank(void **state) {
   mscrt_options o = {.struct_size = sizeof o, .ranks = 1};
   assert_true(went(mscrt_init(NULL, &o, &all)) && went(mscrt_group(all, 1, (const int[]){0}, &same)));
   assert_true(try_verbs(all, (const int[]){0}, 100) && try_verbs(same, (const int[]){0}, 10));
+  int status;
+  pid_t child = fork(); /* a process of its own, which is no rank */
+  if (child == 0) {
+    mscrt_status *refused = mscrt_barrier(all);
+    bool ok = mscrt_status_code(refused) == MSCRT_ARGUMENT && strstr(mscrt_status_text(refused), "belongs to process");
+    mscrt_status_free(refused);
+    mscrt_end(all);
+    _exit(!ok);
+  }
+  assert_true(waitpid(child, &status, 0) == child && status == 0);
+  assert_true(went(mscrt_barrier(all)));
   mscrt_end(same);
   mscrt_end(all);
   o.ranks = 2;

@@ -312,6 +312,32 @@ begin = time.monotonic()
 expect.check("an interrupt ends it", "KeyboardInterrupt" in run.stderr.read() and run.wait(30) != 0
              and time.monotonic() - begin < 30)
 
+# A process that is forked while a job is open has none of its threads: it is told so at once, and closes nothing.
+for ranks in (1, 2):
+    with plans[ranks].run() as job:
+        loss, weight = job.step(x=xs[:8], y=ys[:8]), job.read("second.weight").tolist()
+        ours, theirs = os.pipe()
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            said = []
+            for call in (lambda: job.step(x=xs[:8], y=ys[:8]), lambda: job.predict("logits", x=xs[:8]),
+                         lambda: job.read("second.weight"), lambda: job.save("child.safetensors"), job.__enter__):
+                try:
+                    said.append(repr(call()))
+                except msc.Error as e:
+                    said.append(str(e))
+            job.close()
+            os.write(theirs, json.dumps(said).encode())
+            os._exit(0)
+        os.close(theirs)
+        with os.fdopen(ours) as told:
+            said = told.read()
+        expect.check(f"{ranks} ranks, a forked process: {said}", os.waitpid(child, 0)[1] == 0 and json.loads(said) == [
+            f"this job belongs to process {os.getpid()}, which forked this one: open another here"] * 5)
+        expect.check(f"{ranks} ranks go on", job.read("second.weight").tolist() == weight
+                     and job.step(x=xs[:8], y=ys[:8]) < loss)
+
 # Numbers that make no sense are named.
 plan = msc.Plan.load("plan.bin", libraries=BUILD)
 for words, given in (("seed=-1: from 0", {"seed": -1}), (f"seed={1 << 70}: from 0", {"seed": 1 << 70}),

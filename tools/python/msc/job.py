@@ -104,7 +104,7 @@ class Job:
             raise Error(f"timeout={timeout}: a number of seconds above 0")
         self._workspace = workspace  # a Workspace in which the arena of the only rank lies
         self._owner, self._sharers = parameters_of, weakref.WeakSet()  # of jobs whose parameters are those of this one
-        self.plan, self._library = plan, plan.library
+        self.plan, self._library, self._process = plan, plan.library, os.getpid()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._ticket, self._closed, self._last, self._lease = 0, False, None, None
         self._held: Dict[str, Borrowed] = {}  # the batches in their own memory that the runtime looks at
@@ -172,6 +172,8 @@ class Job:
     def _check_open(self):
         if self._closed:
             raise Error("this job is closed")
+        if self._process != os.getpid():
+            raise Error(f"this job belongs to process {self._process}, which forked this one: open another here")
 
     # ---- steps ----
 
@@ -376,8 +378,9 @@ class Job:
             self._library.mscrt_cancel(context)
 
     def close(self) -> None:
-        """Gives back memory and threads; may be called again."""
-        if self._closed:
+        """Gives back memory and threads; may be called again.  In a process that was forked from the job's it does
+        nothing."""
+        if self._closed or self._process != os.getpid():
             return
         for job in list(self._sharers):
             job.close()
