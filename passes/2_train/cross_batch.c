@@ -8,6 +8,7 @@
  * over r. Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), and the result shown is 4. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/batch_parts.h"
 #include "passes/2_train/train.h"
@@ -242,11 +243,28 @@ static bool has_marks(const msc_func *f) {
   return any;
 }
 
+/* Checks that every replica has a sample: without one it would have no loss. */
+static bool check_batch_per_replica(const msc_func *f, int64_t replicas) {
+  const msc_attr_value *micro = msc_func_attr(f, MSC_FACT(micro));
+  const char *whose = micro && micro->i > 1 ? "micro-batch" : "batch";
+  bool ok = true;
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    int dim = msc_batch_dim(f, i);
+    if (dim < 0 || f->body->args[i]->type->dim[dim] >= replicas) continue;
+    ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
+                   "input '%s': its %s of %" PRId64 " samples in dimension %d is fewer than the %" PRId64
+                   " replicas of parallel_mode data_parallel",
+                   msc_name_of_arg(f, i), whose, f->body->args[i]->type->dim[dim], dim, replicas);
+  }
+  return ok;
+}
+
 bool pass_cross_batch(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_find_func(m, "forward");
   bool replicas = msc_config_parallel_mode(pass->config) == MSC_DATA_PARALLEL && msc_config_devices(pass->config) > 1;
   if (!f || (!replicas && !has_marks(f))) return msc_not_asked_for(pass);
   walk w = {.pass = pass, .replicas = replicas, .trained = f == msc_training_func(m)};
+  if (replicas && w.trained) MSC_TRY(check_batch_per_replica(f, msc_config_devices(pass->config)));
   msc_batch_begin(&w.parts.facts, f, pass->scratch, replicas ? MSC_BATCH_WHOLE : MSC_BATCH_ANYHOW);
   bool ok = true;
   for (msc_op *op = f->body->first, *next; op->next; op = next) {

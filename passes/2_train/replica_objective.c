@@ -53,29 +53,12 @@ static bool scale_sum_results(objective_reader *r, int64_t replicas) {
   return ok;
 }
 
-/* Checks that every replica has a sample: without one it would have no loss. */
-static bool check_batch_per_replica(const msc_func *f, int64_t replicas) {
-  const msc_attr_value *micro = msc_func_attr(f, MSC_FACT(micro));
-  const char *whose = micro && micro->i > 1 ? "micro-batch" : "batch";
-  bool ok = true;
-  for (size_t i = 0; i < f->body->num_args; i++) {
-    int dim = msc_batch_dim(f, i);
-    if (dim < 0 || f->body->args[i]->type->dim[dim] >= replicas) continue;
-    ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
-                   "input '%s': its %s of %" PRId64 " samples in dimension %d is fewer than the %" PRId64
-                   " replicas of parallel_mode data_parallel",
-                   msc_name_of_arg(f, i), whose, f->body->args[i]->type->dim[dim], dim, replicas);
-  }
-  return ok;
-}
-
 bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   int64_t replicas = msc_config_devices(pass->config);
   if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return msc_not_asked_for(pass);
   msc_func *f = msc_training_func(m);
   if (!f || msc_func_attr(f, MSC_FACT(replicas))) return true;
   objective_reader r = {.pass = pass, .f = f};
-  MSC_TRY(check_batch_per_replica(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
   MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && scale_sum_results(&r, replicas));
   msc_func_put(f, msc_fact_replicas(replicas));
