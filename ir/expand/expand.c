@@ -290,8 +290,7 @@ bool expand_squared_error(msc_builder *b, const msc_op *op, msc_value *const *in
   return give_loss(b, op, times(b, error, error), out_result);
 }
 
-/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z; the large terms of both are subtracted first.
- */
+/* -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) = softplus(x) - x z, with the large terms subtracted first. */
 bool expand_sigmoid_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *loss = msc_compute(b, "(max(a, 0) - a * b) + log1p(exp(-abs(a)))", in[0], in[1]);
   return give_loss(b, op, loss, out_result);

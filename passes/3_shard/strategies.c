@@ -12,10 +12,9 @@ typedef struct {
   shard_graph g; /* its atoms: the digits of which letters get theirs */
   int64_t devices;
   bool ok;
-  bool *wrong; /* by group: its annotations are wrong, which was reported */
-  int64_t (
-      *parts)[MSC_MAX_LETTERS]; /* by group and letter: parts that in_strategy asks for; first entry 0: it is absent */
-  const msc_layout ***layout;   /* by group and tensor: what in_layout and out_layout say; NULL: they are absent */
+  bool *wrong;                       /* by group: its annotations are wrong, which was reported */
+  int64_t (*parts)[MSC_MAX_LETTERS]; /* by group and letter: parts of in_strategy; first entry 0: it is absent */
+  const msc_layout ***layout;        /* by group and tensor: in_layout and out_layout; NULL: they are absent */
   shard_pin *pins;
 } strategy_reader;
 
