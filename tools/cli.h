@@ -27,15 +27,14 @@
 enum { CLI_OK = 0, CLI_INPUT = 1, CLI_USAGE = 2, CLI_ENVIRONMENT = 3, CLI_BUG = 70 };
 
 typedef enum {
-  CLI_FLAG,      /* no argument */
-  CLI_TEXT,      /* any text */
-  CLI_TEXTS,     /* any text; may be repeated */
-  CLI_PAIRS,     /* name=text; may be repeated, and one option takes all pairs that follow it */
-  CLI_INT,       /* a whole number */
-  CLI_NUMBER,    /* a number */
-  CLI_BYTES,     /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
-  CLI_CHOICE,    /* one of the words of `arg`, separated by | */
-  CLI_LATER = 64 /* with one of the others: not supported yet; help says so, and using it is a usage error */
+  CLI_FLAG,     /* no argument */
+  CLI_TEXT,     /* any text */
+  CLI_TEXTS,    /* any text; may be repeated */
+  CLI_PAIRS,    /* name=text; may be repeated, and one option takes all pairs that follow it */
+  CLI_INT,      /* a whole number */
+  CLI_NUMBER,   /* a number */
+  CLI_BYTES,    /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
+  CLI_CHOICE,   /* one of the words of `arg`, separated by | */
 } cli_type;
 
 typedef struct {

@@ -46,7 +46,6 @@ void cli_list_commands(cli_row *out_rows);
 /* options.c */
 extern const cli_option cli_common_options[];
 bool cli_parse(cli *c, int argc, char **argv); /* false after usage errors */
-bool cli_check_supported(const cli *c);        /* false after an error about an option that is for later */
 void cli_print_help(const cli *c);
 
 /* render.c */

@@ -6,7 +6,6 @@
 
 static const char *dashes(const cli_option *o) { return o->name[1] ? "--" : "-"; }
 static bool takes_key(const cli_option *o) { return !strcmp(o->name, "set"); }
-static int type_of(const cli_option *o) { return o->type & ~CLI_LATER; }
 
 /* The words of "a|b|c", separated by blanks. */
 static void print_choices(const char *choices) {
@@ -39,9 +38,9 @@ static void print_bash_options(const cli_option *options) {
 
 static void print_bash_values(const cli_option *options) {
   for (const cli_option *o = options; o && o->name; o++) {
-    if (type_of(o) == CLI_FLAG) continue;
+    if (o->type == CLI_FLAG) continue;
     printf("        %s%s) words='", dashes(o), o->name);
-    if (type_of(o) == CLI_CHOICE) print_choices(o->arg);
+    if (o->type == CLI_CHOICE) print_choices(o->arg);
     if (takes_key(o)) print_keys("=");
     printf("' ;;\n");
   }
@@ -90,7 +89,7 @@ static void print_bash(const cli_row *rows) {
 
 static void print_zsh_options(const cli_option *options) {
   for (const cli_option *o = options; o && o->name; o++) {
-    bool repeats = type_of(o) == CLI_TEXTS || type_of(o) == CLI_PAIRS;
+    bool repeats = o->type == CLI_TEXTS || o->type == CLI_PAIRS;
     printf("\n        '%s%s%s[", repeats ? "*" : "", dashes(o), o->name);
     for (const char *p = o->help; *p; p++) { /* brackets and colons would end the text */
       if (strchr("[]:\\", *p)) putchar('\\');
@@ -98,7 +97,7 @@ static void print_zsh_options(const cli_option *options) {
       else putchar(*p);
     }
     putchar(']');
-    if (type_of(o) == CLI_CHOICE) {
+    if (o->type == CLI_CHOICE) {
       printf(":value:(");
       print_choices(o->arg);
       putchar(')');
@@ -106,7 +105,7 @@ static void print_zsh_options(const cli_option *options) {
       printf(":key:(");
       print_keys("=");
       putchar(')');
-    } else if (type_of(o) != CLI_FLAG) {
+    } else if (o->type != CLI_FLAG) {
       printf(":value:_files");
     }
     printf("' \\");
@@ -155,8 +154,8 @@ static void print_fish_options(const char *command, const cli_option *options) {
     printf(" -%c %s -d '", o->name[1] ? 'l' : 's', o->name);
     print_quoted(o->help, "\\'");
     printf("'");
-    if (type_of(o) != CLI_FLAG) printf(" -r");
-    if (type_of(o) == CLI_CHOICE || takes_key(o)) {
+    if (o->type != CLI_FLAG) printf(" -r");
+    if (o->type == CLI_CHOICE || takes_key(o)) {
       printf(" -x -a '");
       if (takes_key(o)) print_keys("=");
       else print_choices(o->arg);

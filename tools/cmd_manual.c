@@ -45,7 +45,7 @@ static void print_options_section(const char *title, const cli_option *options) 
     }
     putchar('\n');
     print_text(o->help);
-    printf("%s\n", o->type & CLI_LATER ? " (not supported yet)" : "");
+    putchar('\n');
   }
 }
 

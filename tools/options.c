@@ -64,7 +64,7 @@ static bool check_value(const cli *c, const cli_option *o, const char *text) {
   const char *dashes = o->name[1] ? "--" : "-";
   int64_t i;
   double d;
-  switch (o->type & ~CLI_LATER) {
+  switch (o->type) {
     case CLI_INT:
       if (parse_int(text, &i)) return true;
       cli_usage(c, "%s%s: '%s' is not a whole number%s", dashes, o->name, text,
@@ -143,7 +143,7 @@ static bool parse_option(args *a) {
     if (arg[2]) text = arg + 2 + (arg[2] == '=');
   }
   if (!o) return unknown_option(c, arg);
-  if ((o->type & ~CLI_LATER) == CLI_FLAG) {
+  if (o->type == CLI_FLAG) {
     if (text) return cli_usage(c, "%s: takes no value", arg), false;
     add_value(c, o, NULL);
     return true;
@@ -182,14 +182,6 @@ bool cli_parse(cli *c, int argc, char **argv) {
   if (c->num_operands < command->min_operands) return cli_usage(c, "needs %s", command->operands), false;
   if (command->max_operands >= 0 && c->num_operands > command->max_operands)
     return cli_usage(c, "one operand too many: '%s'", c->operands[command->max_operands]), false;
-  return true;
-}
-
-bool cli_check_supported(const cli *c) {
-  for (size_t i = 0; i < c->state->num_values; i++) {
-    const cli_option *o = c->state->values[i].option;
-    if (o->type & CLI_LATER) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s is not supported yet", o->name);
-  }
   return true;
 }
 
@@ -259,11 +251,10 @@ static void print_options(const cli_option *options) {
   for (const cli_option *o = options; o && o->name; o++) {
     char left[80];
     snprintf(left, sizeof left, "%s%s%s%s", o->name[1] ? "--" : "-", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-    const char *later = o->type & CLI_LATER ? " (not supported yet)" : "";
     if (strlen(left) > 30)
-      printf("  %s\n  %-30s  %s%s\n", left, "", o->help, later);
+      printf("  %s\n  %-30s  %s\n", left, "", o->help);
     else
-      printf("  %-30s  %s%s\n", left, o->help, later);
+      printf("  %-30s  %s\n", left, o->help);
   }
 }
 
