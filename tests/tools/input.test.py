@@ -46,18 +46,18 @@ expect(
     "strategy_ckpt_load_file=pipe",
     1, "pipe: error: cannot read the strategy file: it is not a regular file [E0112]\n")
 
-# Names as long as files: what they cost is in proportion to what is read.
+# Names as long as files: what they cost is in proportion to what is read. The time of the kernel, which is that of
+# clearing pages and depends on its other guests, does not count.
 def seconds_of(text):
     write("long.mlir", text)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     expect("compile long.mlir -o out", 0, None)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
 
 
 LONG = "w" * 4000000
 short, longer = seconds_of(TEXT), seconds_of(TEXT.replace("%w", "%" + LONG).replace('"w"', f'"{LONG}"'))
-expect.check(f"a name of 4 MB: {longer:.2f} s beside {short:.2f} s", longer < short + (20 if SANITIZED else 2))
+expect.check(f"a name of 4 MB: {longer:.2f} s beside {short:.2f} s", longer < short + (20 if SANITIZED else 5))
 
 # Data and weights.
 expect("compile m.mlir -o plan.bin", 0, None)
