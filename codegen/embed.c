@@ -1,9 +1,11 @@
 /* embed.c: msc.h: configuration and a model in memory in, the bytes of a plan and messages out. */
 #include "ir/msc.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codegen/compile.h"
 
@@ -109,6 +111,28 @@ static bool find_cluster(msc_compiler *c) {
                    msc_cluster_names(msc_context_arena(c->ctx)));
 }
 
+static bool check_time_limit(const msc_compiler *c) {
+  double limit = c->o.time_limit_s;
+  return (limit >= 0 && limit < 1e9) ||
+         msc_error(c->ctx, MSC_E_CONFIG, NULL, "time limit %g: seconds, from 0 on", limit);
+}
+
+/* Writes the file of strategy_ckpt_save_file; what stood there before stays until the new one is complete. */
+static bool write_strategies(const msc_compiler *c, const char *text) {
+  const char *path = msc_config_text(c->config, MSC_KEY_strategy_ckpt_save_file), *temporary;
+  if (!path || !*path) return true;
+  temporary = msc_arena_printf(msc_context_arena(c->ctx), "%s.%d.tmp", path, (int)getpid());
+  FILE *out = fopen(temporary, "wb");
+  bool ok = out && fwrite(text, 1, strlen(text), out) == strlen(text);
+  int why = errno;
+  if (out && fclose(out) && ok) ok = false, why = errno;
+  if (ok && rename(temporary, path)) ok = false, why = errno;
+  if (ok) return true;
+  if (out) unlink(temporary);
+  return msc_error(c->ctx, MSC_E_FILE, msc_config_loc(c->config, MSC_KEY_strategy_ckpt_save_file), "%s: %s", path,
+                   strerror(why));
+}
+
 static bool compile_protected(msc_context *ctx, void *arg) {
   embedded_call *k = arg;
   msc_compiler *c = k->c;
@@ -119,7 +143,8 @@ static bool compile_protected(msc_context *ctx, void *arg) {
                                  .dim = c->dim};
   bool ok = msc_config_check(c->config);
   ok = find_cluster(c) && msc_code_target_of(ctx, &c->words, &c->o.target) && ok;
-  return check_sizes_given(c) && ok && msc_compile_model(ctx, &model, &c->o, &k->compiled);
+  ok = check_sizes_given(c) && check_time_limit(c) && ok;
+  return ok && msc_compile_model(ctx, &model, &c->o, &k->compiled) && write_strategies(c, k->compiled.plan->strategies);
 }
 
 bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan,

@@ -341,13 +341,25 @@ for ranks in (1, 2):
 # Numbers that make no sense are named.
 plan = msc.Plan.load("plan.bin", libraries=BUILD)
 for words, given in (("seed=-1: from 0", {"seed": -1}), (f"seed={1 << 70}: from 0", {"seed": 1 << 70}),
-                     ("timeout=-1: a number of seconds above 0", {"timeout": -1})):
+                     ("timeout=-1: a number of seconds above 0", {"timeout": -1}),
+                     ("address='@net': where several processes meet; say which rank", {"address": "@net"})):
     try:
         plan.run(**given).close()
         said = "accepted"
     except msc.Error as e:
         said = str(e)
     expect.check(f"{words}: {said}", words in said)
+for limit in (-1, math.nan):
+    refuses(lambda: msc.compile("net.fbs", libraries=BUILD, time_limit=limit), msc.Error, f"time limit {limit}: seconds")
+
+# The chosen strategies are written where the key says, as msc compile does.
+AUTO = dict(libraries=BUILD, device_num=2, parallel_mode="auto_parallel")
+msc.compile("net.fbs", **AUTO, strategy_ckpt_save_file="chosen.json")
+expect("compile net.fbs -o c.bin --set device_num=2 --set parallel_mode=auto_parallel "
+       "--set variable_lr=true --set strategy_ckpt_save_file=told.json", 0, None)
+expect.check("strategies in a file", open("chosen.json").read() == open("told.json").read())
+refuses(lambda: msc.compile("net.fbs", **AUTO, strategy_ckpt_save_file="none/chosen.json"), msc.CompileError,
+        "none/chosen.json: No such file or directory")
 with plan.run() as job:
     name = next(iter(plan.outputs["forward"]))
     for words, call in (("the inputs have no samples", lambda: job.predict(name, x=bytes(0))),

@@ -102,6 +102,8 @@ class Job:
             raise Error(f"seed={seed}: from 0 to 2^64 - 1")
         if not 0 < timeout < math.inf:
             raise Error(f"timeout={timeout}: a number of seconds above 0")
+        if address and rank is None:
+            raise Error(f"address={address!r}: where several processes meet; say which rank this one is")
         self._workspace = workspace  # a Workspace in which the arena of the only rank lies
         self._owner, self._sharers = parameters_of, weakref.WeakSet()  # of jobs whose parameters are those of this one
         self.plan, self._library, self._process = plan, plan.library, os.getpid()
