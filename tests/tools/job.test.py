@@ -350,7 +350,8 @@ for words, given in (("seed=-1: from 0", {"seed": -1}), (f"seed={1 << 70}: from 
         said = str(e)
     expect.check(f"{words}: {said}", words in said)
 for limit in (-1, math.nan):
-    refuses(lambda: msc.compile("net.fbs", libraries=BUILD, time_limit=limit), msc.Error, f"time limit {limit}: seconds")
+    refuses(lambda: msc.compile("net.fbs", libraries=BUILD, time_limit=limit), msc.Error,
+            f"time limit {limit}: seconds")
 
 # The chosen strategies are written where the key says, as msc compile does.
 AUTO = dict(libraries=BUILD, device_num=2, parallel_mode="auto_parallel")
