@@ -138,11 +138,21 @@ int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o) {
   return msc_memory_limit(o->config, msc_cluster_of_options(ctx, o));
 }
 
+/* True if evaluation, which returns the outputs of the model, needs more memory than a step of training. */
+static bool is_of_evaluation(const msc_plan *p, const msc_peak *peak) {
+  return peak->func && !strncmp(peak->func->name, "forward", 7) && msc_find_func(p->module, "train");
+}
+
 /* Notes the settings that are not in use and could save a quarter of the memory or more. */
-static void note_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m) {
+static void note_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m,
+                            const msc_peak *peak) {
   uint64_t all = sum_memory(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
-  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto");
-  if (recomputes)
+  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto") || is_of_evaluation(p, peak);
+  if (is_of_evaluation(p, peak))
+    msc_note(p->ctx, NULL,
+             "evaluation, which returns the outputs of the model, needs most; a memory_limit of %" PRIu64 " would do",
+             all);
+  else if (recomputes)
     msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
   else if (shard_searches_time(config))
     msc_note(p->ctx, NULL,
@@ -157,15 +167,14 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }
 
-static void note_memory_use(const msc_plan *p) {
-  msc_peak peak = msc_plan_peak_of(p);
+static void note_memory_use(const msc_plan *p, const msc_peak *peak) {
   msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
-  if (peak.at)
-    msc_note(p->ctx, peak.at->loc, "most values live at once, %" PRIu64 " bytes, are at %s", peak.live,
-             msc_peak_name(peak.at));
-  for (size_t i = 0; i < peak.num && i < TOLD; i++)
-    msc_note(p->ctx, peak.use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak.use[i].bytes,
-             peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
+  if (peak->at)
+    msc_note(p->ctx, peak->at->loc, "most values live at once, %" PRIu64 " bytes, are at %s%s", peak->live,
+             msc_peak_name(peak->at), is_of_evaluation(p, peak) ? " of the evaluation" : "");
+  for (size_t i = 0; i < peak->num && i < TOLD; i++)
+    msc_note(p->ctx, peak->use[i].op->loc, "%" PRIu64 " bytes of them are %s%s", peak->use[i].bytes,
+             peak->use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak->use[i].op));
 }
 
 /* Reports a plan that exceeds the memory limit, with what fills the memory. False: the plan is refused. If the limit
@@ -185,8 +194,9 @@ static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);
   if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
   else msc_warning(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
-  note_what_helps(p, o->config, &m);
-  note_memory_use(p);
+  const msc_peak peak = msc_plan_peak_of(p);
+  note_what_helps(p, o->config, &m, &peak);
+  note_memory_use(p, &peak);
   return !is_bound;
 }
 

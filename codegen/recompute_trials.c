@@ -37,9 +37,10 @@ typedef struct {
   size_t bytes;
   bool is_large;                /* trials take long */
   int64_t room;                 /* beside the arguments */
+  int64_t least;                /* bytes that a plan needs beside them, whatever is chosen: those of evaluation */
   const char *unit[MOST_UNITS]; /* names of ops of the forward, whose expansions carry them too */
   size_t num_units;
-  trial best;                   /* bytes -1: there is none yet */
+  trial best; /* bytes -1: there is none yet */
 } trials;
 
 /* ---- a trial ---- */
@@ -76,8 +77,7 @@ static size_t find_unit(const trials *t, const char *name) {
 static void mark_choice(const trials *t, msc_func *train, const choice *c) {
   if (c->saving > 0) msc_func_put(train, msc_fact_recompute_saving(c->saving));
   if (c->saving > 0 && c->group)
-    msc_func_put(train, msc_fact_recompute_group(c->group)),
-        msc_func_put(train, msc_fact_recompute_shift(c->shift));
+    msc_func_put(train, msc_fact_recompute_group(c->group)), msc_func_put(train, msc_fact_recompute_shift(c->shift));
   if (!c->set) return;
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (msc_op *op = train->body->first; op; op = op->next) {
@@ -86,21 +86,26 @@ static void mark_choice(const trials *t, msc_func *train, const choice *c) {
   }
 }
 
-/* Measures a compiled trial: its constants and largest scratch memory, and the time of all functions of the step one
- * after the other. */
-static void measure_trial(const trials *t, msc_module *m, int64_t *out_bytes, int64_t *out_ns) {
+static bool is_of_step(const msc_func *f) { return !strncmp(f->name, "train", 5); }
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Measures a compiled trial: its constants and largest scratch memory, which are the trial's bytes, and the time of all
+ * functions of the step one after the other. */
+static void measure_trial(trials *t, msc_module *m, trial *r) {
   msc_arena *scratch = msc_arena_new(t->ctx);
   msc_pass_options options = {.config = t->o->config, .cluster = t->o->cluster};
   msc_pass_ctx pass = {.ctx = t->ctx, .scratch = scratch, .config = t->o->config, .options = &options};
-  int64_t constants = 0;
-  *out_bytes = *out_ns = 0;
+  int64_t constants = 0, step = 0, evaluation = 0;
   for (msc_func *f = m->first; f; f = f->next) {
     const msc_attr_value *v = msc_func_attr(f, MSC_FACT(scratch));
-    if (v && v->i + MSC_FLAG_BYTES > *out_bytes) *out_bytes = v->i + MSC_FLAG_BYTES;
+    int64_t *most = is_of_step(f) ? &step : &evaluation;
+    if (v) *most = larger(*most, v->i + MSC_FLAG_BYTES);
     constants += constant_bytes(f);
-    if (!strncmp(f->name, "train", 5)) *out_ns += (int64_t)msc_section_ns(&pass, f);
+    if (is_of_step(f)) r->ns += (int64_t)msc_section_ns(&pass, f);
   }
-  *out_bytes += constants;
+  r->bytes = larger(step, evaluation) + constants;
+  t->least = evaluation;
   msc_arena_free(scratch);
 }
 
@@ -114,7 +119,7 @@ static bool is_better_trial(const trials *t, const trial *a, const trial *b) {
 }
 
 /* Compiles a copy of the program with the choice.  bytes -1: the passes refused it. */
-static trial compile_copy(const trials *t, choice c) {
+static trial compile_copy(trials *t, choice c) {
   msc_compile_options o = msc_trial_of(t->o);
   uint64_t begin = msc_clock_ns();
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
@@ -125,7 +130,8 @@ static trial compile_copy(const trials *t, choice c) {
   msc_end_phase(t->o, "modules copied", begin);
   if (!msc_compile_stretch(t->ctx, m, &o, MSC_AT_partitioned, MSC_AT_placed)) return r;
   begin = msc_clock_ns();
-  measure_trial(t, m, &r.bytes, &r.ns);
+  r.bytes = 0;
+  measure_trial(t, m, &r);
   msc_end_phase(t->o, "trials measured", begin);
   return r;
 }
@@ -147,10 +153,11 @@ static int64_t try_saving(trials *t, int64_t saving) { return run_trial(t, (choi
  * may be wrong by a factor, it is raised by what is still missing, then set halfway between too little and enough. A
  * slightly larger number may take less time, as other ops are fused then, so that is tried too. The numbers tried do
  * not depend on the limit: a higher limit meets all that a lower one finds. For a large model a number near the best is
- * enough. */
+ * enough. Where evaluation alone needs more than there is, nothing helps, and nothing more is tried. */
 static void find_saving(trials *t) {
   enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
   int64_t top = try_saving(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
+  if (t->least > t->room) return;
   for (int round = 0; enough - too_little > 1; round++) {
     int64_t guess = at + (missing * STEPS + top - 1) / top;
     at = round < GUESSES && missing > 0 && guess < enough ? guess : (too_little + enough) / 2;
@@ -235,7 +242,7 @@ void msc_try_recompute(msc_context *ctx, const msc_compile_options *o, msc_modul
   t.text = msc_print_text(m, scratch, &t.bytes);
   t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);
-  if (t.room > 0 && find_units(&t, train)) find_set(&t);
+  if (t.room > 0 && t.least <= t.room && find_units(&t, train)) find_set(&t);
   mark_choice(&t, train, &t.best.made);
   msc_arena_free(scratch);
 }

@@ -53,6 +53,17 @@ expect(
     f"compile ffn.fbs -o bad.bin {MODES} --set memory_limit={limit}", 1, lambda t: "" if
     f"memory_limit is {limit} [E0118]" in t and f"most values live at once, {peak['live']} bytes, are at {peak['op']}"
     in t and f"{peak['uses'][0]['bytes']} bytes of them are" in t else t, "")
+# Nothing that is computed again helps where evaluation alone needs more: that is said, and no choices are tried.
+subprocess.run([
+    sys.executable, "-m", "msc.models", "gpt", "--layers", "1", "--hidden", "32", "--heads", "2", "--seq", "64",
+    "--batch", "65536", "--vocab", "4000", "-o", "wide.fbs"
+], check=True)
+WIDE = "compile wide.fbs -o wide.bin --target cuda --cluster h100 --set compute_type=bf16 --set recompute=auto"
+expect(f"{WIDE} --timing", 0, lambda t: "" if
+       "evaluation, which returns the outputs of the model, needs most" in t and "are at loss of the evaluation" in t
+       and "computed again" not in t and "allocate, trials: 1\n" in t else t)
+os.unlink("wide.fbs")
+os.unlink("wide.bin")
 expect.check("same input, same bytes",
              open("c.bin", "rb").read() == expect(f"compile ffn.fbs -o - {MODES}", 0, quiet).stdout)
 expect("verify a.bin", 0, "", "a.bin: sound (plan)\n")
