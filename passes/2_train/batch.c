@@ -48,82 +48,133 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose) {
 static void read_input_facts(reading *r) {
   for (size_t i = 0; i < r->f->body->num_args; i++) {
     int dim = msc_batch_dim(r->f, i);
-    if (dim >= 0) *fact_of(r, r->f->body->args[i]) = (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim};
+    if (dim >= 0) *fact_of(r, r->f->body->args[i]) = msc_batch_part(dim, 1);
   }
 }
 
-/* ---- an op that sees samples ---- */
+/* ---- where the samples are in the letters of a rule ---- */
 
-/* True if all slices of a constant along dim are equal. */
-static bool is_constant_repeated(const msc_op *constant, int dim) {
+/* The letter that has the samples of a dimension with *outer runs of them; *outer: the runs along that letter. -1:
+ * samples begin or end within one. */
+static int letter_of_samples(const msc_rule *rule, const msc_dim_letters *d, int64_t *outer) {
+  for (int l = 0; l < d->num; l++) {
+    int64_t size = rule->letter[d->letter[l]].size;
+    if (*outer > 1 && *outer % size == 0) *outer /= size;
+    else return size % *outer == 0 ? d->letter[l] : -1;
+  }
+  return -1;
+}
+
+bool msc_batch_add_letter(msc_batch_letters *b, const msc_rule *rule, size_t tensor, msc_batch_place place) {
+  int64_t outer = place.outer;
+  int letter = letter_of_samples(rule, &rule->tensor[tensor].dim[place.dim], &outer);
+  if (letter < 0 || (b->letters >> letter & 1 && b->outer[letter] != outer)) return false;
+  b->letters |= 1u << letter;
+  b->outer[letter] = outer;
+  return true;
+}
+
+msc_batch_place msc_batch_place_of(const msc_batch_letters *b, const msc_rule *rule, size_t tensor, int from) {
+  const msc_tensor_letters *t = &rule->tensor[tensor];
+  for (int d = from; d < t->rank; d++) {
+    int64_t before = 1;
+    for (int l = 0; l < t->dim[d].num; l++) {
+      int letter = t->dim[d].letter[l];
+      if (b->letters >> letter & 1) return (msc_batch_place){d, before * b->outer[letter]};
+      before *= rule->letter[letter].size;
+    }
+  }
+  return (msc_batch_place){-1, 1};
+}
+
+/* True if the parts of an op along this letter are ops on the parts of its operands. */
+static bool is_letter_free(const msc_letter *l) { return l->role == MSC_PAR && !l->expands && !l->halo; }
+
+/* ---- values that are the same for all samples ---- */
+
+/* True if all slices of a constant along the batch at a place are equal. */
+static bool is_constant_repeated(const msc_op *constant, msc_batch_place place) {
   const msc_attr_value *v = msc_op_attr(constant, "value");
   const msc_type *t = constant->out[0].type;
-  size_t slice = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
+  size_t slice = (size_t)msc_dtype_bytes(t->dtype), runs = (size_t)place.outer;
+  int64_t num = t->dim[place.dim] / place.outer;
   if (v->dense.bytes == slice) return true;
-  for (int d = 0; d < dim; d++) outer *= (size_t)t->dim[d];
-  for (int d = dim + 1; d < t->rank; d++) slice *= (size_t)t->dim[d];
+  for (int d = 0; d < place.dim; d++) runs *= (size_t)t->dim[d];
+  for (int d = place.dim + 1; d < t->rank; d++) slice *= (size_t)t->dim[d];
   const char *data = v->dense.data;
-  for (size_t o = 0; o < outer; o++, data += slice * (size_t)t->dim[dim])
-    for (int64_t i = 1; i < t->dim[dim]; i++)
+  for (size_t o = 0; o < runs; o++, data += slice * (size_t)num)
+    for (int64_t i = 1; i < num; i++)
       if (memcmp(data, data + slice * (size_t)i, slice)) return false;
   return true;
 }
 
-/* True if every element of the single result depends only on the elements of the operands at the same position,
- * counted from the right. */
-static bool is_elementwise(const msc_op *op) { return msc_form_of(op) == MSC_FORM_ELEMENTWISE; }
+/* True for ops of which msc_batch_sources knows that a result with a letter that no operand has is alike along it. */
+static bool repeats_operands(const msc_op *op) {
+  return msc_form_of(op) == MSC_FORM_STRETCH || msc_form_of(op) == MSC_FORM_ELEMENTWISE || op->kind == OP_tile;
+}
 
-int msc_batch_source(const msc_op *op, size_t operand, int dim) {
-  const msc_type *x = op->in[operand].value->type, *y = op->out[0].type;
-  bool draws = msc_info(op)->flags & MSC_RANDOM; /* for every sample anew, so any part of them serves */
-  if (msc_form_of(op) == MSC_FORM_STRETCH || is_elementwise(op) || draws) {
-    int at = dim - (y->rank - x->rank);
-    return at >= 0 && (x->dim[at] != 1 || y->dim[dim] == 1) ? at : -1;
+/* True for ops whose results along a free letter depend on nothing but the operands there. A random op draws for every
+ * sample anew, so any part of its numbers serves. */
+static bool is_looked_through(const msc_op *op) {
+  switch (msc_form_of(op)) {
+    case MSC_FORM_ELEMENTWISE:
+    case MSC_FORM_STRETCH:
+    case MSC_FORM_RESHAPE:
+    case MSC_FORM_MOVE:
+    case MSC_FORM_PRODUCT:
+    case MSC_FORM_REDUCE:
+    case MSC_FORM_ROWS: return true;
+    default: return op->kind == OP_gather || msc_info(op)->flags & MSC_RANDOM;
   }
-  if (op->kind == OP_gather)
-    return operand == 1 && msc_op_int(op, "axis") == 0 && dim < x->rank ? dim : operand == 1 ? -2 : -1;
-  if (msc_form_of(op) != MSC_FORM_RESHAPE) return -2;
-  int64_t before = 1, at = 1;
-  for (int d = 0; d < dim; d++) before *= y->dim[d];
-  for (int d = 0; d < x->rank; at *= x->dim[d++])
-    if (at == before && x->dim[d] == y->dim[dim]) return d;
-  return -2;
+}
+
+bool msc_batch_sources(const msc_value *v, msc_batch_place place, msc_arena *arena, msc_batch_place *out_operand) {
+  const msc_op *op = v->def;
+  msc_rule rule;
+  msc_batch_letters b = {0};
+  bool any = false;
+  if (!op->num_in || !is_looked_through(op) || !msc_rule_of(op, arena, &rule) ||
+      !msc_batch_add_letter(&b, &rule, op->num_in + v->index, place) ||
+      !is_letter_free(&rule.letter[__builtin_ctz(b.letters)]))
+    return false;
+  for (size_t i = 0; i < op->num_in; i++) {
+    out_operand[i] = msc_batch_place_of(&b, &rule, i, 0);
+    any |= out_operand[i].dim >= 0;
+    if (out_operand[i].dim >= 0 && msc_batch_place_of(&b, &rule, i, out_operand[i].dim + 1).dim >= 0) return false;
+  }
+  return any || repeats_operands(op);
 }
 
 /* steps: how many ops to follow back. */
-static bool is_uniform_within(const msc_value *v, int dim, int steps) {
+static bool is_uniform_within(const msc_value *v, msc_batch_place place, int steps, msc_arena *arena) {
   const msc_op *op = v->def;
   if (!op || !steps) return false;
-  if (msc_is_constant_op(op)) return is_constant_repeated(op, dim);
-  bool any = op->num_out == 1 && op->num_in > 0;
-  for (size_t i = 0; i < op->num_in && any; i++) {
-    int from = msc_batch_source(op, i, dim);
-    any = from == -1 || (from >= 0 && is_uniform_within(op->in[i].value, from, steps - 1));
-  }
-  return any;
+  if (msc_is_constant_op(op)) return is_constant_repeated(op, place);
+  msc_batch_place *from = msc_new_array(arena, msc_batch_place, op->num_in + 1);
+  if (!msc_batch_sources(v, place, arena, from)) return false;
+  for (size_t i = 0; i < op->num_in; i++)
+    if (from[i].dim >= 0 && !is_uniform_within(op->in[i].value, from[i], steps - 1, arena)) return false;
+  return true;
 }
 
-bool msc_batch_is_uniform(const msc_value *v, int dim) {
-  const msc_op *op = v->def;
-  if (op && op->kind == OP_reshape && dim == 0) { /* (r, c) -> r * c: the parts are slices along r */
-    const msc_type *x = op->in[0].value->type;
-    if (x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0])
-      return msc_batch_is_uniform(op->in[0].value, 0);
-  }
-  return is_uniform_within(v, dim, 12);
+bool msc_batch_is_uniform(const msc_value *v, msc_batch_place place) {
+  if (!v->def) return false;
+  msc_arena *arena = msc_arena_new(msc_op_ctx(v->def));
+  bool is = is_uniform_within(v, place, 12, arena);
+  msc_arena_free(arena);
+  return is;
 }
 
-/* Finds the letters of the rule that the batch is cut along: the major letter of the batch dimension of each
- * operand. False: the op mixes samples. */
-static bool find_batch_letters(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t *out_letters) {
-  *out_letters = 0;
+/* ---- an op that sees samples ---- */
+
+/* Finds the letters of the rule that the batch is cut along, from each operand with a batch dimension. False: the op
+ * mixes samples. */
+static bool find_batch_letters(const reading *r, const msc_op *op, const msc_rule *rule, msc_batch_letters *b) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_batch_fact *f = fact_of(r, op->in[i].value);
     if (f->meaning == MSC_BATCH_SAME) continue;
-    if (f->meaning != MSC_BATCH_PART) return false;
-    const msc_dim_letters *d = &rule->tensor[i].dim[f->dim];
-    if (!d->num) return false;
-    *out_letters |= 1u << d->letter[0];
+    if (f->meaning != MSC_BATCH_PART || !msc_batch_add_letter(b, rule, i, (msc_batch_place){f->dim, f->outer}))
+      return false;
   }
   return true;
 }
@@ -157,7 +208,8 @@ static bool reads_own_sample(const reading *r, const msc_op *op) {
   const msc_batch_fact *f = fact_of(r, x);
   bool stacks = indices->def && indices->def->kind == OP_stack;
   bool joined = stacks || (indices->def && indices->def->kind == OP_concat);
-  if (f->meaning != MSC_BATCH_PART || f->dim != 0 || fact_of(r, indices)->meaning != MSC_BATCH_SAME || !joined)
+  if (f->meaning != MSC_BATCH_PART || f->dim != 0 || f->outer != 1 || fact_of(r, indices)->meaning != MSC_BATCH_SAME ||
+      !joined)
     return false;
   const msc_value *first = indices->def->in[0].value;
   int64_t dim = msc_op_int(indices->def, stacks ? "axis" : "dim");
@@ -168,16 +220,15 @@ static bool reads_own_sample(const reading *r, const msc_op *op) {
 
 /* True if operands that are no part of the batch do not extend along its letters, or are uniform along them, so that
  * any part serves. */
-static bool are_other_operands_uniform(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t letters) {
+static bool are_other_operands_uniform(const reading *r, const msc_op *op, const msc_rule *rule,
+                                       const msc_batch_letters *b) {
   if (r->view == MSC_BATCH_ANYHOW) return true;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_batch_fact *f = fact_of(r, op->in[i].value);
-    for (int d = 0; d < rule->tensor[i].rank; d++) {
-      const msc_dim_letters *own = &rule->tensor[i].dim[d];
-      for (int l = 0; l < own->num; l++) {
-        if (!(letters >> own->letter[l] & 1) || (f->meaning == MSC_BATCH_PART && d == f->dim && l == 0)) continue;
-        if (f->meaning == MSC_BATCH_PART || !msc_batch_is_uniform(op->in[i].value, d)) return false;
-      }
+    msc_batch_place at = msc_batch_place_of(b, rule, i, 0);
+    for (; at.dim >= 0; at = msc_batch_place_of(b, rule, i, at.dim + 1)) {
+      if (f->meaning == MSC_BATCH_PART && at.dim == f->dim) continue;
+      if (f->meaning == MSC_BATCH_PART || !msc_batch_is_uniform(op->in[i].value, at)) return false;
     }
   }
   return true;
@@ -200,30 +251,29 @@ static bool is_mean_of_kept(const reading *r, const msc_op *op, const msc_letter
   return r->view == MSC_BATCH_WHOLE && msc_takes_mean(op) && msc_counts_kept_rows(op) && letter->name != 'c';
 }
 
+static msc_batch_fact fact_at(msc_batch_place at) {
+  return at.dim < 0 ? (msc_batch_fact){.meaning = MSC_BATCH_SAME} : msc_batch_part(at.dim, at.outer);
+}
+
 static msc_batch_fact fact_of_result(const reading *r, const msc_op *op, const msc_rule *rule, size_t tensor,
-                                     uint32_t letters) {
-  msc_batch_fact f = {.meaning = MSC_BATCH_SAME};
-  const msc_tensor_letters *t = &rule->tensor[tensor];
-  uint32_t seen = 0;
-  for (int d = 0; d < t->rank; d++)
-    for (int l = 0; l < t->dim[d].num; l++) {
-      if (!(letters >> t->dim[d].letter[l] & 1)) continue;
-      if (l || seen) return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
-      seen |= 1u << t->dim[d].letter[l];
-      f = (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)d};
-    }
+                                     const msc_batch_letters *b) {
+  const msc_batch_fact mixed = {.meaning = MSC_BATCH_MIXED, .mixer = op};
+  msc_batch_place at = msc_batch_place_of(b, rule, tensor, 0);
+  msc_batch_fact f = fact_at(at);
+  if (at.dim >= 0 && msc_batch_place_of(b, rule, tensor, at.dim + 1).dim >= 0) return mixed;
   for (int i = 0; i < rule->num_letters; i++) {
-    if (!(letters >> i & 1)) continue;
+    if (!(b->letters >> i & 1)) continue;
     if (is_mean_of_kept(r, op, &rule->letter[i])) {
       f.meaning = MSC_BATCH_MEAN;
       continue;
     }
-    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_indexed_letter(op, &rule->letter[i]))
-      return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
-    if (seen >> i & 1) continue;
+    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || rule->letter[i].halo ||
+        is_indexed_letter(op, &rule->letter[i]))
+      return mixed;
+    const msc_batch_letters own = {.letters = 1u << i};
+    if (msc_batch_place_of(&own, rule, tensor, 0).dim >= 0) continue;
     msc_batch_meaning m = batch_reduction_of(op, &rule->letter[i]);
-    if (f.meaning != MSC_BATCH_SAME || m == MSC_BATCH_MIXED)
-      return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
+    if (f.meaning != MSC_BATCH_SAME || m == MSC_BATCH_MIXED) return mixed;
     f.meaning = (uint8_t)m;
   }
   return f;
@@ -309,33 +359,25 @@ static bool sees_part_alone(const reading *r, const msc_op *op) {
   return msc_sees_part(op) || (op->kind == OP_batch_norm && msc_op_bool(op, "training"));
 }
 
-static msc_batch_fact fact_of_part(const msc_rule *rule, size_t tensor, uint32_t letters) {
-  const msc_tensor_letters *t = &rule->tensor[tensor];
-  for (int d = 0; d < t->rank; d++)
-    if (t->dim[d].num && letters >> t->dim[d].letter[0] & 1)
-      return (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)d};
-  return (msc_batch_fact){.meaning = MSC_BATCH_SAME};
-}
-
 static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
   msc_rule rule;
-  uint32_t letters = 0;
+  msc_batch_letters b = {0};
   unsigned present = 0;
   for (size_t i = 0; i < op->num_in; i++) present |= 1u << fact_of(r, op->in[i].value)->meaning;
   if (!(present & ~(1u << MSC_BATCH_SAME))) return true;
   if (reads_own_sample(r, op)) {
-    *fact_of(r, &op->out[0]) = (msc_batch_fact){.meaning = MSC_BATCH_PART};
+    *fact_of(r, &op->out[0]) = msc_batch_part(0, 1);
     return true;
   }
   MSC_TRY(msc_rule_of(op, arena, &rule));
   bool mixed = present >> MSC_BATCH_MIXED & 1;
   if (!mixed && present >> MSC_BATCH_PART & 1)
-    mixed = !find_batch_letters(r, op, &rule, &letters) || !are_other_operands_uniform(r, op, &rule, letters);
+    mixed = !find_batch_letters(r, op, &rule, &b) || !are_other_operands_uniform(r, op, &rule, &b);
   for (size_t i = 0; i < op->num_out; i++) {
     msc_batch_fact *f = fact_of(r, &op->out[i]);
     if (mixed) f->meaning = MSC_BATCH_MIXED;
-    else if (sees_part_alone(r, op)) *f = fact_of_part(&rule, op->num_in + i, letters);
-    else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, letters);
+    else if (sees_part_alone(r, op)) *f = fact_at(msc_batch_place_of(&b, &rule, op->num_in + i, 0));
+    else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, &b);
     else if (is_weighted_mean(r, op)) f->meaning = MSC_BATCH_MEAN;
     else f->meaning = (uint8_t)combine_linear_operands(r, op, &rule);
     if (f->meaning == MSC_BATCH_MIXED) f->mixer = find_mixer(r, op);

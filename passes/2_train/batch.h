@@ -16,7 +16,25 @@ typedef enum {
 typedef struct {
   uint8_t meaning, dim; /* dim: the batch dimension of a PART */
   const msc_op *mixer;  /* for MIXED: the op that mixes samples */
+  /* of a PART: dim is (outer, batch, ..), one behind the other so many runs of all samples. [t,n,c] as [tn,c]: t */
+  int64_t outer;
 } msc_batch_fact;
+
+static inline msc_batch_fact msc_batch_part(int dim, int64_t outer) {
+  return (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim, .outer = outer};
+}
+
+/* Where the batch is in a tensor, as in the fact of a PART; dim -1: nowhere. */
+typedef struct {
+  int dim;
+  int64_t outer;
+} msc_batch_place;
+
+/* The letters of a rule that the batch is cut along, and how many runs of all samples each has. */
+typedef struct {
+  uint32_t letters;
+  int64_t outer[MSC_MAX_LETTERS];
+} msc_batch_letters;
 
 /* What an op that reduces the batch, or mixes samples, is taken to see. */
 typedef enum {
@@ -45,11 +63,15 @@ void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact);
 
 /* The batch dimension of an argument that is an input; -1: none. */
 int msc_batch_dim(const msc_func *f, size_t arg);
-/* True if all slices of v along this dimension are equal, so that any part of it serves. */
-bool msc_batch_is_uniform(const msc_value *v, int dim);
-/* The dimension of the operand that becomes dimension dim of the result; -1: none, all its elements serve every
- * slice; -2: unknown. Defined for the ops that msc_batch_is_uniform looks through. */
-int msc_batch_source(const msc_op *op, size_t operand, int dim);
+/* True if v is the same for all samples that this place of it is for, so that any part of it serves. */
+bool msc_batch_is_uniform(const msc_value *v, msc_batch_place place);
+/* Finds the places in the operands of what is at a place of the result v; nowhere: all elements serve every sample.
+ * False: unknown. Defined for the ops that msc_batch_is_uniform looks through. */
+bool msc_batch_sources(const msc_value *v, msc_batch_place place, msc_arena *arena, msc_batch_place *out_operand);
+/* Adds the letter at a place of a tensor of the rule. False: there is none, or the samples go along it otherwise. */
+bool msc_batch_add_letter(msc_batch_letters *b, const msc_rule *rule, size_t tensor, msc_batch_place place);
+/* The first place of a tensor, from dimension `from` on, that has one of the letters. */
+msc_batch_place msc_batch_place_of(const msc_batch_letters *b, const msc_rule *rule, size_t tensor, int from);
 /* True if the op is marked to see one part alone. */
 bool msc_sees_part(const msc_op *op);
 /* The facts of all values of f, by id (numbers the values). NULL after a report. */

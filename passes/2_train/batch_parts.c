@@ -16,7 +16,7 @@ typedef struct {
   msc_arena *arena;
   msc_builder b;
   msc_rule rule;
-  uint32_t letters; /* letters that the batch is cut along */
+  msc_batch_letters letters; /* that the batch is cut along */
   size_t num_in;
   msc_value *in[16]; /* operand by parts, or as it is */
   bool parted[16];
@@ -28,39 +28,48 @@ static msc_value *reshape_parts(part_builder *z, msc_value *x, int rank, const i
 
 /* ---- from the whole batch to parts, and back ---- */
 
-/* [.., n, ..] -> [r, .., n/r, ..] */
-static msc_value *cut_into_parts(part_builder *z, msc_value *v, int dim) {
-  int64_t size[MSC_MAX_RANK], perm[MSC_MAX_RANK] = {dim};
+/* [.., n, ..] -> [r, .., n/r, ..]; of a dimension with `outer` runs of samples, each run is cut. */
+static msc_value *cut_into_parts(part_builder *z, msc_value *v, msc_batch_place at) {
+  int64_t size[MSC_MAX_RANK], perm[MSC_MAX_RANK], part[MSC_MAX_RANK] = {z->r};
   const msc_type *t = v->type;
-  if (t->rank == MSC_MAX_RANK || t->dim[dim] % z->r) return NULL;
-  for (int d = 0; d <= t->rank; d++)
-    size[d] = d < dim ? t->dim[d] : d == dim ? z->r : d == dim + 1 ? t->dim[dim] / z->r : t->dim[d - 1];
-  for (int d = 1; d <= t->rank; d++) perm[d] = d <= dim ? d - 1 : d;
-  msc_value *x = reshape_parts(z, v, t->rank + 1, size);
-  return dim && x ? transpose(&z->b, x, perm) : x;
+  int d = 0, outer = at.outer > 1, rank = t->rank + 1 + outer, r = at.dim + outer; /* the dimension that is r */
+  if (rank > MSC_MAX_RANK || t->dim[at.dim] / at.outer % z->r) return NULL;
+  for (; d < at.dim; d++) size[d] = t->dim[d];
+  if (outer) size[d] = at.outer;
+  size[r] = z->r, size[r + 1] = t->dim[at.dim] / at.outer / z->r;
+  for (d = r + 2; d < rank; d++) size[d] = t->dim[d - 1 - outer];
+  perm[0] = r;
+  for (d = 1; d < rank; d++) perm[d] = d <= r ? d - 1 : d;
+  for (d = 0; d < t->rank; d++) part[d + 1] = t->dim[d] / (d == at.dim ? z->r : 1);
+  msc_value *x = reshape_parts(z, v, rank, size);
+  if (r && x) x = transpose(&z->b, x, perm);
+  return outer && x ? reshape_parts(z, x, t->rank + 1, part) : x;
 }
 
 /* [r, .., n/r, ..] -> [.., n, ..] of type t */
-static msc_value *join_parts(part_builder *z, msc_value *v, int dim, const msc_type *t) {
-  int64_t perm[MSC_MAX_RANK];
-  for (int d = 0; d <= t->rank; d++) perm[d] = d < dim ? d + 1 : d == dim ? 0 : d;
-  if (dim) v = transpose(&z->b, v, perm);
-  return reshape_parts(z, v, t->rank, t->dim);
+static msc_value *join_parts(part_builder *z, msc_value *v, msc_batch_place at, const msc_type *t) {
+  int64_t size[MSC_MAX_RANK], perm[MSC_MAX_RANK];
+  int outer = at.outer > 1, rank = v->type->rank + outer, r = at.dim + outer; /* where r goes */
+  if (rank > MSC_MAX_RANK) return NULL;
+  for (int d = 0; d < rank; d++) {
+    size[d] = d <= r ? v->type->dim[d] : v->type->dim[d - outer];
+    perm[d] = d < r ? d + 1 : d == r ? 0 : d;
+  }
+  if (outer) size[r] = at.outer, size[r + 1] = v->type->dim[r] / at.outer, v = reshape_parts(z, v, rank, size);
+  if (r && v) v = transpose(&z->b, v, perm);
+  return v ? reshape_parts(z, v, t->rank, t->dim) : NULL;
 }
 
 /* ---- operands ---- */
 
-static uint32_t major_letter(const part_builder *z, size_t tensor, int dim) {
-  const msc_dim_letters *d = &z->rule.tensor[tensor].dim[dim];
-  return d->num ? 1u << d->letter[0] : 0;
+static msc_batch_place place_in(const part_builder *z, size_t tensor, int from) {
+  return msc_batch_place_of(&z->letters, &z->rule, tensor, from);
 }
 
 /* The batch dimension of a tensor; -1: none, -2: several. */
 static int batch_dim_of(const part_builder *z, size_t tensor) {
-  int found = -1;
-  for (int d = 0; d < z->rule.tensor[tensor].rank; d++)
-    if (major_letter(z, tensor, d) & z->letters) found = found == -1 ? d : -2;
-  return found;
+  int dim = place_in(z, tensor, 0).dim;
+  return dim >= 0 && place_in(z, tensor, dim + 1).dim >= 0 ? -2 : dim;
 }
 
 static msc_own *own_value_of(msc_parts *p, const msc_value *v) {
@@ -102,11 +111,11 @@ static const char *prepare_operand(part_builder *z, size_t i) {
   z->in[i] = v;
   z->parted[i] = f->meaning != MSC_BATCH_SAME;
   if (f->meaning == MSC_BATCH_PART || (f->meaning == MSC_BATCH_SAME && batch_dim_of(z, i) >= 0)) {
-    int dim = f->meaning == MSC_BATCH_PART ? f->dim : batch_dim_of(z, i);
-    if (f->meaning == MSC_BATCH_SAME && z->p->facts.view == MSC_BATCH_WHOLE && !msc_batch_is_uniform(v, dim))
+    msc_batch_place at = f->meaning == MSC_BATCH_PART ? (msc_batch_place){f->dim, f->outer} : place_in(z, i, 0);
+    if (f->meaning == MSC_BATCH_SAME && z->p->facts.view == MSC_BATCH_WHOLE && !msc_batch_is_uniform(v, at))
       return "an operand that is no input differs from sample to sample";
     z->parted[i] = true;
-    z->in[i] = cut_into_parts(z, v, dim);
+    z->in[i] = cut_into_parts(z, v, at);
     return z->in[i] ? NULL : "its batch does not divide into the parts";
   }
   if (!z->parted[i]) return batch_dim_of(z, i) == -2 ? "the batch is several dimensions of an operand" : NULL;
@@ -124,7 +133,9 @@ static const char *start_building(part_builder *z, msc_parts *p, msc_op *op, con
   if (!msc_rule_of(op, z->arena, &z->rule)) return "it has no rule";
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_batch_fact *f = msc_batch_of(&p->facts, op->in[i].value);
-    if (f->meaning == MSC_BATCH_PART) z->letters |= major_letter(z, i, f->dim);
+    if (f->meaning == MSC_BATCH_PART &&
+        !msc_batch_add_letter(&z->letters, &z->rule, i, (msc_batch_place){f->dim, f->outer}))
+      return "samples begin or end within what it takes as one";
   }
   for (size_t i = 0; i < op->num_in; i++) {
     const char *why = prepare_operand(z, i);
@@ -163,7 +174,7 @@ static int dims_by_parts(const part_builder *z, size_t result, int64_t *out_dim)
   const msc_type *t = z->op->out[result].type;
   out_dim[0] = z->r;
   for (int d = 0; d < t->rank; d++)
-    out_dim[d + 1] = t->dim[d] / (major_letter(z, z->op->num_in + result, d) & z->letters ? z->r : 1);
+    out_dim[d + 1] = t->dim[d] / (place_in(z, z->op->num_in + result, d).dim == d ? z->r : 1);
   return t->rank + 1;
 }
 
@@ -291,13 +302,13 @@ const char *msc_compute_by_parts(msc_parts *p, msc_op *op, int64_t r) {
   if (!why) why = build_op_by_parts(&z, out);
   if (why) return why;
   for (size_t i = 0; i < op->num_out; i++) {
-    int dim = batch_dim_of(&z, op->num_in + i);
+    msc_batch_place at = place_in(&z, op->num_in + i, 0);
     *own_value_of(p, &op->out[i]) = (msc_own){out[i], r};
     *msc_batch_of(&p->facts, &op->out[i]) = (msc_batch_fact){.meaning = MSC_BATCH_OWN};
-    if (dim < 0) continue;
-    msc_value *whole = join_parts(&z, out[i], dim, op->out[i].type);
+    if (at.dim < 0) continue;
+    msc_value *whole = join_parts(&z, out[i], at, op->out[i].type);
     if (!whole) return "it cannot be computed by parts yet";
-    msc_batch_add(&p->facts, whole, (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim});
+    msc_batch_add(&p->facts, whole, msc_batch_part(at.dim, at.outer));
     msc_replace_uses(&op->out[i], whole);
   }
   record_replaced(p, op);

@@ -82,10 +82,8 @@ static bool compute_norm_by_parts(batch_rewriter *w) {
   for (int i = 0; i < 3; i++) {
     MSC_TRY(out[i]);
     msc_replace_uses(&op->out[i], out[i]);
-    msc_batch_add(&w->walk->parts.facts, out[i],
-                  (msc_batch_fact){.meaning = i == 0              ? MSC_BATCH_PART
-                                              : w->walk->replicas ? MSC_BATCH_MEAN
-                                                                  : MSC_BATCH_SAME});
+    msc_batch_fact statistics = {.meaning = w->walk->replicas ? MSC_BATCH_MEAN : MSC_BATCH_SAME};
+    msc_batch_add(&w->walk->parts.facts, out[i], i == 0 ? msc_batch_part(0, 1) : statistics);
   }
   msc_op_erase(op);
   return true;
@@ -206,9 +204,17 @@ static bool rewrite_replica_op(walk *w, msc_op *op) {
   return true;
 }
 
+/* True for a batch_norm of which every channel is of one sample, as a norm of instances is computed: it mixes none. */
+static bool has_channels_of_samples(const walk *w, const msc_op *op) {
+  const msc_batch_fact *f = msc_batch_of(&w->parts.facts, op->in[0].value);
+  int rank = op->in[0].value->type->rank, axis = (int)msc_op_int(op, "axis");
+  return f->meaning == MSC_BATCH_PART && f->dim == (axis < 0 ? axis + rank : axis);
+}
+
 static bool rewrite_cross_batch_op(walk *w, msc_op *op) {
   bool marked = msc_sees_part(op);
-  if (is_batch_norm_in_training(op) && (marked || w->replicas)) return rewrite_marked_norm(w, op);
+  bool is_norm = is_batch_norm_in_training(op) && !has_channels_of_samples(w, op);
+  if (is_norm && (marked || w->replicas)) return rewrite_marked_norm(w, op);
   if (has_operand_with(w, op, MSC_BATCH_OWN)) return compute_own_by_parts(w, op);
   if (w->replicas) {
     msc_op_unset(op, MSC_FACT(cross_batch));

@@ -16,12 +16,17 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-/* Random numbers for a whole batch, and those for a micro-batch, which all users share. */
+/* A value for a whole batch, and that for a micro-batch, which all later users share. */
 typedef struct {
   const msc_value *whole;
-  int dim;
+  msc_batch_place at;
   msc_value *part;
-} shorter_draw;
+} shorter_value;
+
+/* For one operand: how many runs of samples each of its dimensions has; 0: the batch is not in it. */
+typedef struct {
+  int64_t outer[MSC_MAX_RANK];
+} uniform_operand;
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -30,9 +35,9 @@ typedef struct {
   const char *keys;           /* those that make the micro-batches, for messages */
   const msc_batch_fact *fact; /* by value id */
   size_t num_facts;
-  uint8_t *others; /* see mark_uniform_operands */
-  size_t num_drawn;
-  shorter_draw *drawn;
+  uniform_operand *others; /* see mark_uniform_operands */
+  size_t num_shorter;
+  shorter_value *shorter;
 } batch_shortener;
 
 static bool has_batch(const batch_shortener *s, const msc_value *v) {
@@ -51,75 +56,104 @@ static void set_shape_attr(msc_op *op, const char *attr, const msc_type *t) {
 
 /* ---- values that are as large as the batch, and uniform along it ---- */
 
-/* The first k-th of a constant along dim, with type t; one element for all stays one. */
+/* The first k-th of each run of samples of a constant, with type t; one element for all stays one. */
 static msc_attr_value first_part_of_constant(const batch_shortener *s, const msc_op *constant, const msc_type *t,
-                                             int dim) {
+                                             msc_batch_place at) {
   msc_attr_value v = *msc_op_attr(constant, "value");
   const msc_type *whole = v.dense.type;
-  size_t bytes = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
+  size_t bytes = (size_t)msc_dtype_bytes(t->dtype), outer = (size_t)at.outer;
   const char *data = v.dense.data;
   v.dense.type = t;
   if (v.dense.bytes == bytes) return v;
-  for (int d = 0; d < dim; d++) outer *= (size_t)t->dim[d];
-  for (int d = dim; d < t->rank; d++) bytes *= (size_t)t->dim[d];
+  for (int d = 0; d < at.dim; d++) outer *= (size_t)t->dim[d];
+  for (int d = at.dim + 1; d < t->rank; d++) bytes *= (size_t)t->dim[d];
+  size_t whole_bytes = bytes * (size_t)(whole->dim[at.dim] / at.outer);
+  bytes *= (size_t)(t->dim[at.dim] / at.outer);
   char *part = msc_arena_alloc(msc_context_arena(s->pass->ctx), outer * bytes + 1);
-  for (size_t o = 0; o < outer; o++)
-    memcpy(part + o * bytes, data + o * bytes / (size_t)t->dim[dim] * (size_t)whole->dim[dim], bytes);
+  for (size_t o = 0; o < outer; o++) memcpy(part + o * bytes, data + o * whole_bytes, bytes);
   v.dense.data = part, v.dense.bytes = outer * bytes;
   return v;
 }
 
-static msc_value *without_fact(msc_op *made) {
-  if (!made) return NULL;
-  made->out[0].id = UINT32_MAX; /* the new value has no fact */
-  return &made->out[0];
-}
-
-static msc_value *find_shorter_draw(const batch_shortener *s, const msc_value *v, int dim) {
-  for (size_t i = 0; i < s->num_drawn; i++)
-    if (s->drawn[i].whole == v && s->drawn[i].dim == dim) return s->drawn[i].part;
+static msc_value *find_shorter(const batch_shortener *s, const msc_value *v, msc_batch_place at) {
+  for (size_t i = 0; i < s->num_shorter; i++)
+    if (s->shorter[i].whole == v && s->shorter[i].at.dim == at.dim && s->shorter[i].at.outer == at.outer)
+      return s->shorter[i].part;
   return NULL;
 }
 
-/* Builds a k-th of v along dim, before `user`, from the ops that msc_batch_is_uniform looks through. */
-static msc_value *build_shorter(batch_shortener *s, msc_op *user, msc_value *v, int dim) {
+/* Records the result of `made` that stands for v. */
+static msc_value *record_shorter(batch_shortener *s, const msc_value *v, msc_batch_place at, msc_op *made) {
+  if (!made) return NULL;
+  for (size_t i = 0; i < made->num_out; i++) made->out[i].id = UINT32_MAX; /* the new values have no facts */
+  msc_grow(s->pass->scratch, s->shorter, s->num_shorter);
+  s->shorter[s->num_shorter++] = (shorter_value){v, at, &made->out[v->index]};
+  return &made->out[v->index];
+}
+
+/* Gives attributes that repeat sizes those of the operands and results that op has now. */
+static void refresh_sizes(const batch_shortener *s, msc_op *op, const msc_type *result, int dim) {
+  int64_t size[MSC_MAX_RANK];
+  if (msc_find_attr(op->attrs, op->num_attrs, MSC_FACT(shape))) set_shape_attr(op, MSC_FACT(shape), result);
+  if (op->kind == OP_slice) {
+    int num = msc_op_ints(op, "limit", size, MSC_MAX_RANK);
+    size[dim] = op->in[0].value->type->dim[dim];
+    msc_op_set(op, "limit", msc_ints(s->pass->ctx, (size_t)num, size));
+  }
+  if (op->kind == OP_tile) {
+    int num = msc_op_ints(op, "repeats", size, MSC_MAX_RANK);
+    size[dim] = result->dim[dim] / op->in[0].value->type->dim[dim];
+    msc_op_set(op, "repeats", msc_ints(s->pass->ctx, (size_t)num, size));
+  }
+}
+
+static bool report_cut_samples(const batch_shortener *s, const msc_op *op, int64_t size) {
+  return msc_op_error(op, MSC_E_UNSUPPORTED,
+                      "%s: it divides the samples of the batch into groups of which one dimension has %" PRId64
+                      ", which micro-batches (%s) do not divide",
+                      msc_kind_name(op->kind), size, s->keys);
+}
+
+/* Builds a k-th of v along the batch at a place of it, before `user`, from the ops that msc_batch_is_uniform looks
+ * through. */
+static msc_value *build_shorter(batch_shortener *s, msc_op *user, msc_value *v, msc_batch_place at) {
   const msc_op *op = v->def;
-  msc_value *drawn = find_shorter_draw(s, v, dim);
-  if (drawn) return drawn;
-  const msc_type *t = part_type(s, v->type, dim);
+  msc_value *known = find_shorter(s, v, at);
+  if (known) return known;
+  if (v->type->dim[at.dim] / at.outer % s->k) {
+    report_cut_samples(s, op, v->type->dim[at.dim] / at.outer);
+    return NULL;
+  }
+  const msc_type *t = part_type(s, v->type, at.dim);
   msc_builder b = {.func = s->f, .block = s->f->body, .before = user, .loc = op->loc, .name = op->name};
   if (msc_is_constant_op(op)) {
-    msc_attr a = msc_named(s->pass->ctx, "value", first_part_of_constant(s, op, t, dim));
-    return without_fact(msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
+    msc_attr a = msc_named(s->pass->ctx, "value", first_part_of_constant(s, op, t, at));
+    return record_shorter(s, v, at, msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
   }
-  bool merged =
-      /* (r, c) -> r * c of a value that is uniform along r */
-      op->kind == OP_reshape && dim == 0 && op->in[0].value->type->rank == v->type->rank + 1;
-  msc_value *in[8];
-  for (size_t i = 0; i < op->num_in && i < 8; i++) {
-    int from = merged ? 0 : msc_batch_source(op, i, dim);
-    in[i] = from >= 0 ? build_shorter(s, user, op->in[i].value, from) : op->in[i].value;
+  msc_value **in = msc_new_array(s->pass->scratch, msc_value *, op->num_in + 1);
+  msc_batch_place *from = msc_new_array(s->pass->scratch, msc_batch_place, op->num_in + 1);
+  if (!msc_batch_sources(v, at, s->pass->scratch, from)) return NULL;
+  for (size_t i = 0; i < op->num_in; i++) {
+    in[i] = from[i].dim >= 0 ? build_shorter(s, user, op->in[i].value, from[i]) : op->in[i].value;
     if (!in[i]) return NULL;
   }
   msc_op *made = msc_op_copy(s->f, op, in);
-  if (msc_find_attr(op->attrs, op->num_attrs, MSC_FACT(shape))) set_shape_attr(made, MSC_FACT(shape), t);
+  refresh_sizes(s, made, t, at.dim);
   msc_insert_before(user, made);
-  if (!msc_infer(made)) return NULL;
-  if (msc_info(made)->flags & MSC_RANDOM) {
-    msc_grow(s->pass->scratch, s->drawn, s->num_drawn);
-    s->drawn[s->num_drawn++] = (shorter_draw){v, dim, &made->out[0]};
-  }
-  return without_fact(made);
+  return msc_infer(made) ? record_shorter(s, v, at, made) : NULL;
 }
 
 /* ---- one op ---- */
 
 /* The letters that the batch is cut along, from the operands with a batch dimension. */
-static uint32_t batch_letters_of(const batch_shortener *s, const msc_op *op, const msc_rule *rule) {
-  uint32_t letters = 0;
-  for (size_t i = 0; i < op->num_in; i++)
-    if (has_batch(s, op->in[i].value)) letters |= 1u << rule->tensor[i].dim[s->fact[op->in[i].value->id].dim].letter[0];
-  return letters;
+static msc_batch_letters batch_letters_of(const batch_shortener *s, const msc_op *op, const msc_rule *rule) {
+  msc_batch_letters b = {0};
+  for (size_t i = 0; i < op->num_in; i++) {
+    if (!has_batch(s, op->in[i].value)) continue;
+    const msc_batch_fact *f = &s->fact[op->in[i].value->id];
+    msc_batch_add_letter(&b, rule, i, (msc_batch_place){f->dim, f->outer});
+  }
+  return b;
 }
 
 static size_t num_operands(const msc_func *f) {
@@ -128,31 +162,32 @@ static size_t num_operands(const msc_func *f) {
   return num;
 }
 
-/* Sets, for every operand without a batch dimension, a mask of its dimensions that are as long as the batch, in the
- * order of ops and operands. */
+/* Finds, for every operand without a batch dimension, where the batch of the other operands is in it, in the order of
+ * ops and operands. */
 static bool mark_uniform_operands(batch_shortener *s) {
-  uint8_t *mask = s->others;
-  for (const msc_op *op = s->f->body->first; op->next; mask += op->num_in, op = op->next) {
+  uniform_operand *own = s->others;
+  for (const msc_op *op = s->f->body->first; op->next; own += op->num_in, op = op->next) {
     msc_rule rule;
     msc_arena *rules = msc_arena_new(s->pass->ctx);
     bool ok = msc_rule_of(op, rules, &rule);
-    uint32_t letters = ok ? batch_letters_of(s, op, &rule) : 0;
-    for (size_t i = 0; i < op->num_in && letters; i++)
-      for (int d = 0; d < rule.tensor[i].rank && !has_batch(s, op->in[i].value); d++) {
-        const msc_dim_letters *own = &rule.tensor[i].dim[d];
-        if (own->num && letters >> own->letter[0] & 1) mask[i] |= (uint8_t)(1u << d);
-      }
+    msc_batch_letters letters = {0};
+    if (ok) letters = batch_letters_of(s, op, &rule);
+    for (size_t i = 0; i < op->num_in && letters.letters; i++) {
+      if (has_batch(s, op->in[i].value)) continue;
+      msc_batch_place at = msc_batch_place_of(&letters, &rule, i, 0);
+      for (; at.dim >= 0; at = msc_batch_place_of(&letters, &rule, i, at.dim + 1)) own[i].outer[at.dim] = at.outer;
+    }
     msc_arena_free(rules);
     MSC_TRY(ok);
   }
   return true;
 }
 
-static bool shorten_others(batch_shortener *s, msc_op *op, const uint8_t *mask) {
+static bool shorten_others(batch_shortener *s, msc_op *op, const uniform_operand *own) {
   for (size_t i = 0; i < op->num_in; i++)
     for (int d = 0; d < MSC_MAX_RANK; d++) {
-      if (!(mask[i] >> d & 1)) continue;
-      msc_value *part = build_shorter(s, op, op->in[i].value, d);
+      if (!own[i].outer[d]) continue;
+      msc_value *part = build_shorter(s, op, op->in[i].value, (msc_batch_place){d, own[i].outer[d]});
       MSC_TRY(part);
       msc_set_operand(op, i, part);
     }
@@ -161,14 +196,9 @@ static bool shorten_others(batch_shortener *s, msc_op *op, const uint8_t *mask) 
 
 /* Updates attributes that repeat sizes of an operand or result. */
 static void shorten_attrs(const batch_shortener *s, msc_op *op) {
-  const msc_type *y =
-      op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
-  if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_shape_attr(op, MSC_FACT(shape), y);
-  if (op->kind != OP_slice || !has_batch(s, op->in[0].value)) return;
-  int64_t limit[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "limit", limit, MSC_MAX_RANK), dim = s->fact[op->in[0].value->id].dim;
-  limit[dim] = op->in[0].value->type->dim[dim];
-  msc_op_set(op, "limit", msc_ints(s->pass->ctx, (size_t)rank, limit));
+  if (!op->num_out || !has_batch(s, &op->out[0])) return;
+  int dim = s->fact[op->out[0].id].dim;
+  refresh_sizes(s, op, part_type(s, op->out[0].type, dim), dim);
 }
 
 static bool sees_batch(const batch_shortener *s, const msc_op *op) {
@@ -240,8 +270,20 @@ static bool check_divides(msc_pass_ctx *pass, const msc_func *f, int64_t k, cons
   return msc_batch_divides(f, k, msc_arena_printf(pass->scratch, "micro-batches of %s", keys));
 }
 
+/* Checks that a dimension which has some of the samples, as 4 in [8] reshaped to [4,2], divides too. */
+static bool check_groups_divide(const batch_shortener *s) {
+  for (const msc_op *op = s->f->body->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_out; i++) {
+      const msc_batch_fact *f = &s->fact[op->out[i].id];
+      int64_t size = f->meaning == MSC_BATCH_PART ? op->out[i].type->dim[f->dim] / f->outer : 0;
+      if (size % s->k) return report_cut_samples(s, op, size);
+    }
+  return true;
+}
+
 static bool check_batch_divides(const batch_shortener *s) {
   bool ok = check_divides(s->pass, s->f, s->k, s->keys);
+  if (ok) ok = check_groups_divide(s);
   const msc_op *last = NULL;
   const msc_value *loss = msc_loss_of(s->f);
   if (!loss) return false;
@@ -258,15 +300,15 @@ static bool check_batch_divides(const batch_shortener *s) {
 }
 
 static bool shorten_ops(batch_shortener *s) {
-  const uint8_t *mask = s->others;
+  const uniform_operand *own = s->others;
   for (msc_op *op = s->f->body->first; op->next; op = op->next) {
     size_t num_in = op->num_in;
     if (sees_batch(s, op)) {
-      MSC_TRY(shorten_others(s, op, mask));
+      MSC_TRY(shorten_others(s, op, own));
       shorten_attrs(s, op);
       MSC_TRY(msc_infer(op));
     }
-    mask += num_in;
+    own += num_in;
   }
   return true;
 }
@@ -319,7 +361,7 @@ static bool shorten_batch(batch_shortener *s) {
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;
   MSC_TRY(check_batch_divides(s) && msc_batch_make_means(s->fact, s->f, (double)s->k));
-  s->others = msc_new_array(s->pass->scratch, uint8_t, num_operands(s->f));
+  s->others = msc_new_array(s->pass->scratch, uniform_operand, num_operands(s->f));
   MSC_TRY(mark_uniform_operands(s) && set_loss_attributes(s));
   shorten_inputs(s);
   return shorten_ops(s);

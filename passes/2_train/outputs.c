@@ -27,7 +27,7 @@ bool pass_outputs(msc_pass_ctx *pass, msc_module *m) {
   msc_attr_value *all = msc_new_array(pass->scratch, msc_attr_value, names->list.num);
   for (size_t i = 0; i < names->list.num; i++) {
     size_t id = ret->in[i].value->id;
-    int batch_dim = fact[id].meaning == MSC_BATCH_PART ? fact[id].dim : -1;
+    int batch_dim = fact[id].meaning == MSC_BATCH_PART && fact[id].outer == 1 ? fact[id].dim : -1;
     all[i] = msc_list(pass->ctx, 3, (msc_attr_value[]){names->list.v[i], msc_int(batch_dim), msc_bool(labels[id])});
   }
   msc_attrs_put(pass->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_outputs(pass->ctx, names->list.num, all));

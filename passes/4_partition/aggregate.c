@@ -39,7 +39,7 @@ static int64_t num_batch_parts(msc_func *f, msc_arena *arena) {
     for (size_t i = 0; i < op->num_out; i++) {
       const msc_batch_fact *fact = msc_batch_of(&r, &op->out[i]);
       const msc_type *t = op->out[i].type;
-      if (fact->meaning != MSC_BATCH_PART || t->dim[fact->dim] != size || !t->layout) continue;
+      if (fact->meaning != MSC_BATCH_PART || fact->outer != 1 || t->dim[fact->dim] != size || !t->layout) continue;
       int64_t own = msc_layout_parts(t->layout, fact->dim);
       if (own > parts) parts = own;
     }
