@@ -22,6 +22,7 @@
 
 typedef struct {
   int64_t absorbed;
+  bool is_numbered; /* the ops' numbers tell their order */
 } absorber;
 
 /* The library applies relu and gelu to single matrices whose number of columns is a multiple of 8. */
@@ -63,12 +64,12 @@ static void add_operand(msc_op *gemm, msc_gemm_extra x, msc_value *v) {
   msc_set_operands(gemm, num + 1, in);
 }
 
-/* Replaces the gemm by one with one more result. */
+/* Replaces the gemm by one with one more result, and with its number. */
 static msc_op *add_gemm_result(msc_op *gemm, msc_gemm_extra x) {
   msc_value *in[8];
   size_t num = list_operands(gemm, in);
   msc_op *more = msc_op_new(gemm->block->func, OP_gemm, num, in, (size_t)gemm->num_out + 1, gemm->loc);
-  more->name = gemm->name;
+  more->name = gemm->name, more->id = gemm->id;
   for (size_t i = 0; i < gemm->num_attrs; i++) msc_op_set(more, gemm->attrs[i].name, gemm->attrs[i].value);
   add_word(more, "gives", "", x);
   msc_insert_before(gemm, more);
@@ -134,8 +135,9 @@ static msc_op *find_bias_gradient(const msc_op *gemm, size_t i) {
 }
 
 /* Moves the gemm and the reshapes of its operands in front of `where`.  False: an operand is computed later. */
-static bool move_up_before(msc_op *gemm, msc_op *where) {
-  msc_number(gemm->block);
+static bool move_up_before(absorber *z, msc_op *gemm, msc_op *where) {
+  if (!z->is_numbered) msc_number(gemm->block);
+  z->is_numbered = true;
   if (gemm->id < where->id) return true;
   for (size_t i = 0; i < gemm->num_in; i++) {
     const msc_op *def = gemm->in[i].value->def, *source = def && def->kind == OP_reshape ? def->in[0].value->def : def;
@@ -146,6 +148,7 @@ static bool move_up_before(msc_op *gemm, msc_op *where) {
     if (def && def->id >= where->id && (i == 0 || gemm->in[i].value != gemm->in[0].value)) move_before(where, def);
   }
   move_before(where, gemm);
+  z->is_numbered = false;
   return true;
 }
 
@@ -157,7 +160,7 @@ static bool absorb_row_sum(absorber *z, msc_op *gemm) {
     return true;
   for (int i = 1; i >= 0; i--) {
     msc_op *gradient = find_bias_gradient(gemm, (size_t)i);
-    if (gradient && move_up_before(gemm, gradient))
+    if (gradient && move_up_before(z, gemm, gradient))
       return replace_by_result(z, add_gemm_result(gemm, i ? MSC_GEMM_SUM_B : MSC_GEMM_SUM_A), 1, gradient);
   }
   return true;
@@ -295,6 +298,7 @@ typedef bool absorb_fn(absorber *z, msc_op *gemm);
 static bool absorb_into_all(msc_pass_ctx *pass, absorber *z, msc_func *f, absorb_fn *fn) {
   size_t num = 0;
   msc_op **gemm = msc_new_array(pass->scratch, msc_op *, msc_number(f->body).num_ops + 1);
+  z->is_numbered = true;
   for (msc_op *op = f->body->first; op; op = op->next)
     if (op->kind == OP_gemm && !msc_op_bool(op, "generated")) gemm[num++] = op;
   for (size_t i = 0; i < num; i++) MSC_TRY(fn(z, gemm[i]));

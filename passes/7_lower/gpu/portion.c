@@ -46,9 +46,13 @@ static bool keeps_columns(const msc_op *op) {
   return op->kind == OP_reshape && x->rank && y->rank && x->dim[x->rank - 1] == y->dim[y->rank - 1];
 }
 
+static bool scales_or_casts(const msc_op *op) {
+  return op->kind == OP_cast || op->kind == OP_select || op->kind == OP_mul;
+}
+
 /* True for an elementwise op whose other operands are single numbers or one row. */
 static bool is_elementwise(const portioning *z, const msc_op *op) {
-  if (op->kind != OP_cast && op->kind != OP_select && op->kind != OP_mul) return false;
+  if (!scales_or_casts(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!has_portions(z, op->in[i].value) && op->in[i].value->type->rank > 1) return false;
   return true;
@@ -238,17 +242,28 @@ static bool is_used_after(const msc_value *v, size_t id) {
   return false;
 }
 
-/* Do scores and their gradient, as large as they are, fit beside the function's arguments and what was computed before
+/* In a numbered block: do scores and their gradient, as large as they are, fit beside the function's arguments and what was computed before
  * the scores and is needed after them?  An eighth of the memory is left for everything else. */
 static bool scores_fit(const msc_pass_ctx *pass, const msc_op *op) {
   const msc_block *block = op->block;
   int64_t limit = msc_memory_limit(pass->config, msc_pass_cluster(pass)), need = 2 * msc_type_bytes(op->out[0].type);
-  msc_number(op->block);
   for (size_t i = 0; i < block->num_args; i++) need += msc_type_bytes(block->args[i]->type);
   for (const msc_op *before = block->first; before != op; before = before->next)
     for (size_t i = 0; i < before->num_out; i++)
       if (is_used_after(&before->out[i], op->id)) need += own_bytes(&before->out[i]);
   return need <= limit - limit / 8;
+}
+
+/* By op id, for a block that it numbers: true if a cross entropy reads a result of the op, or what ops that keep its
+ * rows make of one. */
+static bool *find_scores(msc_pass_ctx *pass, msc_block *block) {
+  bool *scores = msc_new_array(pass->scratch, bool, msc_number(block).num_ops);
+  for (msc_op *op = block->last; op; op = op->prev)
+    for (size_t i = 0; i < op->num_out; i++)
+      for (const msc_use *u = op->out[i].uses; u; u = u->next)
+        scores[op->id] |= msc_is_cross_entropy(u->user) ||
+                          ((keeps_columns(u->user) || scales_or_casts(u->user)) && scores[u->user->id]);
+  return scores;
 }
 
 /* The number of portions for the scores that op computes; 1: none. */
@@ -265,16 +280,17 @@ static int choose_num_portions(const msc_pass_ctx *pass, const msc_op *op) {
 }
 
 static bool portion_func(msc_pass_ctx *pass, msc_func *f, int64_t *count) {
+  const bool *scores = find_scores(pass, f->body);
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
+    if (!scores[op->id]) continue;
     portioning z = {.b = {.func = f, .block = f->body}, .portions = choose_num_portions(pass, op)};
-    if (z.portions == 1 || !collect_users_of_scores(&z, op)) continue;
-    msc_number(f->body);
-    if (!(z.b.before = find_insertion_point(&z))) continue;
+    if (z.portions == 1 || !collect_users_of_scores(&z, op) || !(z.b.before = find_insertion_point(&z))) continue;
     next = z.op[z.num - 1]->next;
     for (int i = 0; i < z.portions; i++) MSC_TRY(make_portion(&z, i));
     *count += z.portions;
     MSC_TRY(replace_whole(&z));
+    scores = find_scores(pass, f->body);
   }
   return true;
 }
