@@ -479,8 +479,7 @@ static void put_plan_outputs(flatbuf_builder *b, const msc_plan *p) {
 
 static void put_group(flatbuf_builder *b, const msc_plan_transfer *t) {
   plan_sub_axis sub[MSC_MAX_SUBAXES];
-  for (int i = 0; i < t->num_digits; i++)
-    sub[i] = (plan_sub_axis){t->digit[i].axis, t->digit[i].pre, t->digit[i].size};
+  for (int i = 0; i < t->num_digits; i++) sub[i] = (plan_sub_axis){t->digit[i].axis, t->digit[i].pre, t->digit[i].size};
   if (t->num_digits) plan_transfer_put_group(b, (size_t)t->num_digits, sub);
 }
 
@@ -610,6 +609,11 @@ const void *msc_plan_bytes(const msc_plan *p, size_t *out_bytes) {
     unsigned char *copy = msc_arena_copy(p->arena, data, *out_bytes);
     seal(copy, *out_bytes);
     result = copy;
+  } else if (b && flatbuf_builder_status(b) == FLATBUF_TOO_BIG) {
+    msc_error(p->ctx, MSC_E_UNSUPPORTED, NULL,
+              "the plan could not be written: a plan file has less than 2 GiB, and its constants alone have %" PRIu64
+              " bytes; large constants are better made parameters",
+              p->constant_bytes);
   } else {
     msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the plan could not be written: %s",
               b ? flatbuf_builder_fault(b) : "out of memory");

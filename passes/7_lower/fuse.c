@@ -78,26 +78,31 @@ static void cast_splats(msc_func *f) {
   }
 }
 
-/* Gives every user a splat of its own, in front of it: inside a kernel a splat costs nothing, as a buffer it does. */
+static void copy_for_users(msc_func *f, msc_op *splat) {
+  while (msc_has_uses(&splat->out[0]) && !msc_has_one_use(&splat->out[0])) {
+    msc_use *u = splat->out[0].uses;
+    msc_op *copy = msc_op_new(f, OP_constant, 0, NULL, 1, splat->loc);
+    msc_insert_before(u->user, copy);
+    msc_op_set(copy, "value", *msc_op_attr(splat, "value"));
+    copy->out[0].type = splat->out[0].type;
+    for (msc_use *same = u, *next; same; same = next) { /* all operands of one user */
+      next = same->next;
+      if (same->user == u->user) msc_set_operand(same->user, (size_t)(same - same->user->in), &copy->out[0]);
+    }
+  }
+  const msc_use *left = splat->out[0].uses;
+  if (!left || is_followed_by(splat, left->user)) return;
+  msc_op_unlink(splat);
+  msc_insert_before(left->user, splat);
+}
+
+/* Removes constants that nobody reads, and gives every user of a splat one of its own, in front of it: inside a kernel
+ * a splat costs nothing, as a buffer it does. */
 static void copy_splats(msc_func *f) {
   for (msc_op *op = f->body->first, *following; op; op = following) {
     following = op->next;
-    if (!is_splat_constant(op)) continue;
-    while (msc_has_uses(&op->out[0]) && !msc_has_one_use(&op->out[0])) {
-      msc_use *u = op->out[0].uses;
-      msc_op *copy = msc_op_new(f, OP_constant, 0, NULL, 1, op->loc);
-      msc_insert_before(u->user, copy);
-      msc_op_set(copy, "value", *msc_op_attr(op, "value"));
-      copy->out[0].type = op->out[0].type;
-      for (msc_use *same = u, *next; same; same = next) { /* all operands of one user */
-        next = same->next;
-        if (same->user == u->user) msc_set_operand(same->user, (size_t)(same - same->user->in), &copy->out[0]);
-      }
-    }
-    msc_op *user = msc_has_uses(&op->out[0]) ? op->out[0].uses->user : NULL;
-    if (!user || is_followed_by(op, user)) continue;
-    msc_op_unlink(op);
-    msc_insert_before(user, op);
+    if (is_splat_constant(op)) copy_for_users(f, op);
+    if (msc_is_constant_op(op) && !msc_has_uses(&op->out[0])) msc_op_erase(op);
   }
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """real_sizes: models of the sizes that people train, with random meshes, stages and keys, compile for CPUs and GPUs: a
-plan comes out, or a refusal that says what the user can change; never an internal error.  Much happens only at such
-sizes: classes are padded, scores are cut into portions, values are offloaded, masks are too large to be constants.
-Plans are not run.  $SEED chooses the first model, $CASES how many (40)."""
+plan comes out, or a refusal that says what the user can change; never an internal error, and no plan is large.  Much
+happens only at such sizes: classes are padded, scores are cut into portions, values are offloaded, masks are too large
+to be constants.  Plans are not run.  $SEED chooses the first model, $CASES how many (40)."""
 import json
 import os
 import random
@@ -12,6 +12,7 @@ import tempfile
 
 MSC = os.path.abspath(os.environ["MSC"])
 SECONDS = 600  # of one compilation, on a busy machine
+LARGEST = 64 << 20  # bytes of a plan: one that is larger holds a mask, or another large value, as a constant
 
 
 def random_model(r):
@@ -71,6 +72,8 @@ def compile_one(seed):
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"no plan within {SECONDS} s: {' '.join(model + command)}"
+    if done.returncode == 0 and (size := os.path.getsize("plan.bin")) > LARGEST:
+        return f"a plan of {size} bytes: {' '.join(model + command)}"
     if done.returncode == 0 or (done.returncode == 1 and "error: " in done.stderr):
         return None
     return f"exit code {done.returncode}: {' '.join(model + command)}\n{done.stderr[:600]}"

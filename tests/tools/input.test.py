@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What is no ordinary file as an input, names of absurd length, and a machine that gives little: an end soon, and a
 reason."""
+import hashlib
 import os
 import resource
 import stat
@@ -98,6 +99,8 @@ for i in range(4100):
 write(os.path.join(notes, "not-a-note"), "")
 expect("compile m.mlir -o plan.bin", 0, None)
 left = os.listdir(notes)
+with open("plan.bin", "rb") as file:
+    expect.check("a note is named by the SHA-256 of its plan", hashlib.sha256(file.read()).hexdigest() in left)
 expect.check(f"{len(left)} notes",
              len(left) == 3072 + 1 and "not-a-note" in left and f"{4099:064x}" in left and f"{1000:064x}" not in left)
 
