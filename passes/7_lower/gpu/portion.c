@@ -242,8 +242,8 @@ static bool is_used_after(const msc_value *v, size_t id) {
   return false;
 }
 
-/* In a numbered block: do scores and their gradient, as large as they are, fit beside the function's arguments and what was computed before
- * the scores and is needed after them?  An eighth of the memory is left for everything else. */
+/* In a numbered block: do scores and their gradient, as large as they are, fit beside the function's arguments and what
+ * was computed before the scores and is needed after them?  An eighth of the memory is left for everything else. */
 static bool scores_fit(const msc_pass_ctx *pass, const msc_op *op) {
   const msc_block *block = op->block;
   int64_t limit = msc_memory_limit(pass->config, msc_pass_cluster(pass)), need = 2 * msc_type_bytes(op->out[0].type);
