@@ -170,8 +170,8 @@ static bool take_back(offloader *z, size_t last) {
 
 /* Sets `beside` of every transfer from the device: the number of following ops during which the value must stay in
  * place. They cover the time of the transfer, but no more than KEPT_UNITS units, whose values take its place. */
-static void set_ends_of_stows(offloader *z, const uint64_t *ns) {
-  msc_number(z->f->body);
+static void set_ends_of_stows(offloader *z) {
+  const uint64_t *ns = msc_op_times(z->pass, z->f); /* by the ids that it gives the ops */
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     if (op->kind != OP_stow && op->kind != OP_stash) continue;
     uint64_t left = op->kind == OP_stow ? z->of[op->in[0].value->index]->ns
@@ -358,7 +358,7 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   }
   if (!take_back(&z, number)) return false;
   erase_unused_views(f);
-  set_ends_of_stows(&z, msc_op_times(pass, f));
+  set_ends_of_stows(&z);
   msc_stat(pass, "values fetched", z.fetches);
   msc_stat(pass, "values taken back", z.stows);
   msc_stat(pass, "bytes moved", z.bytes);
