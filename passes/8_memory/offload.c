@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/7_lower/target.h"
 #include "passes/8_memory/homes.h"
@@ -215,9 +216,18 @@ typedef struct {
 } stasher;
 
 /* Lists the uses of v; false: its memory is not its own, or the function returns it. */
+/* True if v's elements lie in memory in the order of a transpose that reads it: a call with any strides made v. */
+static bool is_made_in_order_of_user(const msc_value *v) {
+  if (!msc_is_graph(v->def)) return false;
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (msc_moves_nothing(u->user)) return true;
+  return false;
+}
+
 static bool list_uses(stasher *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
-    if (msc_moves_nothing(u->user) || (msc_info(u->user)->flags & MSC_TERMINATOR)) return false;
+    bool part = msc_moves_nothing(u->user) && !msc_is_view(u->user); /* of a concat */
+    if (part || (msc_info(u->user)->flags & MSC_TERMINATOR)) return false;
     if (msc_is_view(u->user)) {
       if (!list_uses(z, &u->user->out[0])) return false;
       continue;
@@ -235,8 +245,8 @@ static int compare_readings(const void *a, const void *b) {
 
 static bool may_be_stashed(const msc_value *v) {
   const msc_op *op = v->def;
-  return !msc_is_view(op) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) && op->kind != OP_comm &&
-         !msc_is_message(op) && !msc_is_transfer(op) && v->type->rank > 0 &&
+  return !msc_is_view(op) && !is_made_in_order_of_user(v) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) &&
+         op->kind != OP_comm && !msc_is_message(op) && !msc_is_transfer(op) && v->type->rank > 0 &&
          msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
 }
 
