@@ -268,8 +268,8 @@ static void write_places(allocator *z) {
   }
 }
 
-/* capacity: the first plan that is no larger will do; 0: as small as possible. */
-static allocator compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_offsets_result *out_result) {
+/* Decides which values share places, and how long each place is used. Numbers the ops anew. */
+static allocator share_places(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   allocator z = {.pass = pass,
                  .f = f,
@@ -291,8 +291,31 @@ static allocator compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capaci
   share_tied_arguments(&z);
   share_dying_operands(&z);
   keep_results_apart(&z);
+  return z;
+}
+
+/* capacity: the first plan that is no larger will do; 0: as small as possible. */
+static allocator compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_offsets_result *out_result) {
+  allocator z = share_places(pass, f);
   *out_result = place_scratch_values(&z, capacity);
   return z;
+}
+
+size_t msc_list_lifetimes(msc_pass_ctx *pass, msc_func *f, msc_lifetime **out_lifetime) {
+  allocator z = share_places(pass, f);
+  size_t num = 0;
+  msc_lifetime *life = *out_lifetime = msc_new_array(pass->scratch, msc_lifetime, z.num_values + z.num_ops);
+  for (size_t i = 0; i < z.num_values; i++)
+    if (z.root[i] == i && z.value[i] && is_scratch_value(z.value[i]))
+      life[num++] = (msc_lifetime){.value = z.value[i],
+                                   .first = z.first[i],
+                                   .last = z.last[i],
+                                   .bytes = msc_round_to_lines((uint64_t)msc_type_bytes(z.value[i]->type))};
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    uint64_t bytes = msc_nest_can_fuse(op) ? msc_scratch_bytes(z.nester, op) : 0;
+    if (bytes) life[num++] = (msc_lifetime){.first = op->id, .last = op->id, .bytes = msc_round_to_lines(bytes)};
+  }
+  return num;
 }
 
 uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f, uint64_t capacity) {

@@ -19,6 +19,7 @@
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
+#include "passes/8_memory/postpone.h"
 #include "passes/8_memory/offsets/offsets.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -215,7 +216,6 @@ typedef struct {
   offload_reader *use;
 } stasher;
 
-/* Lists the uses of v; false: its memory is not its own, or the function returns it. */
 /* True if v's elements lie in memory in the order of a transpose that reads it: a call with any strides made v. */
 static bool is_made_in_order_of_user(const msc_value *v) {
   if (!msc_is_graph(v->def)) return false;
@@ -224,6 +224,7 @@ static bool is_made_in_order_of_user(const msc_value *v) {
   return false;
 }
 
+/* Lists the uses of v; false: its memory is not its own, or the function returns it. */
 static bool list_uses(stasher *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     bool part = msc_moves_nothing(u->user) && !msc_is_view(u->user); /* of a concat */
@@ -369,6 +370,7 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   if (!take_back(&z, number)) return false;
   erase_unused_views(f);
   set_ends_of_stows(&z);
+  msc_postpone_transfers(pass, f);
   msc_stat(pass, "values fetched", z.fetches);
   msc_stat(pass, "values taken back", z.stows);
   msc_stat(pass, "bytes moved", z.bytes);
