@@ -3,10 +3,12 @@
  * The function is read as if the batch came in several parts: a value is the same for all parts, has its part of a
  * dimension, or is the mean or the sum over the parts of what each has. A value that mixes samples in another way has
  * no such form. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/fact.h"
 #include "ir/formula.h"
+#include "ir/interp/interp.h"
 #include "ir/table.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
@@ -289,6 +291,68 @@ static bool is_weighted_mean(const reading *r, const msc_op *op) {
   return above == below && (above == MSC_BATCH_SUM || above == MSC_BATCH_MEAN);
 }
 
+/* The number that v is, the same for all its elements; 0: none. */
+static double number_of(const msc_value *v) {
+  const msc_attr_value *c = msc_constant_elements(v);
+  if (!c || c->dense.bytes != (size_t)msc_dtype_bytes(v->type->dtype)) return 0;
+  msc_tensor t = {.type = v->type, .data = (void *)(uintptr_t)c->dense.data};
+  return msc_tensor_get(&t, 0);
+}
+
+/* The operand, with samples, of the op that made the sum v of them; NULL: there are several, or none. */
+static const msc_value *summed_samples(const reading *r, const msc_value *v) {
+  while (v->def) {
+    const msc_value *from = NULL;
+    for (size_t i = 0; i < v->def->num_in; i++) {
+      const msc_value *x = v->def->in[i].value;
+      msc_batch_meaning m = (msc_batch_meaning)fact_of(r, x)->meaning;
+      if (m == MSC_BATCH_PART) return x;
+      if (m == MSC_BATCH_SUM && !from) from = x;
+    }
+    if (!from) return NULL;
+    v = from;
+  }
+  return NULL;
+}
+
+/* True if q is a product of some of these numbers. */
+static bool is_product_of_some(double q, int num, const int64_t *number) {
+  for (unsigned mask = 0; mask < 1u << num; mask++) {
+    double product = 1;
+    for (int i = 0; i < num; i++)
+      if (mask >> i & 1) product *= (double)number[i];
+    if (fabs(q - product) <= 1e-6 * product) return true;
+  }
+  return false;
+}
+
+/* True if by dividing a sum over x by this number one takes the mean over the samples, perhaps over other dimensions
+ * of x too. */
+static bool is_number_of_samples(const reading *r, const msc_value *x, double number) {
+  const msc_batch_fact *at = fact_of(r, x);
+  const msc_attr_value *micro = msc_func_attr(r->f, MSC_FACT(micro)); /* of so many micro-batches f sees one */
+  for (size_t i = 0; i < r->f->body->num_args; i++) {
+    int dim = msc_batch_dim(r->f, i), num = 0;
+    int64_t n = dim < 0 ? 0 : r->f->body->args[i]->type->dim[dim], others[MSC_MAX_RANK + 1];
+    if (n <= 0 || x->type->dim[at->dim] / at->outer % n) continue;
+    for (int d = 0; d < x->type->rank; d++)
+      if (d != at->dim) others[num++] = x->type->dim[d];
+    others[num++] = x->type->dim[at->dim] / n;
+    if (is_product_of_some(number / (double)n / (micro ? (double)micro->i : 1), num, others)) return true;
+  }
+  return false;
+}
+
+bool msc_batch_divides_sum(const msc_batch_reading *r, const msc_op *op) {
+  if (r->view != MSC_BATCH_WHOLE || (op->kind != OP_div && op->kind != OP_mul)) return false;
+  int at = op->kind == OP_mul && fact_of(r, op->in[0].value)->meaning != MSC_BATCH_SUM;
+  double number = number_of(op->in[!at].value);
+  const msc_value *sum = op->in[at].value;
+  if (fact_of(r, sum)->meaning != MSC_BATCH_SUM || number <= 0 || !msc_is_float(sum->type->dtype)) return false;
+  const msc_value *x = summed_samples(r, sum);
+  return x && is_number_of_samples(r, x, op->kind == OP_mul ? 1 / number : number);
+}
+
 /* The meaning of the result of an op without samples. An op that is linear in one operand keeps the meaning of that
  * operand if the others are the same for all parts. An op that is linear in all operands together, as add, makes a
  * sum of sums. From sums beside means, or beside values that are the same for all parts, it makes a mean, once
@@ -312,11 +376,13 @@ static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op 
   return msc_is_float(op->out[0].type->dtype) ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
 }
 
-/* True if operand is a sum that op uses as a mean. A weighted mean divides a sum by a sum, both as they are. */
+/* True if operand is a sum that op uses as a mean. A weighted mean divides a sum by a sum, both as they are; a sum that
+ * is divided by the number of samples, also by a product with its inverse, is a mean already. */
 static bool is_sum_among_means(const msc_batch_fact *fact, size_t num_facts, const msc_op *op,
                                const msc_value *operand) {
-  return op->num_out == 1 && op->kind != OP_div && op->out[0].id < num_facts && operand->id < num_facts &&
-         fact[op->out[0].id].meaning == MSC_BATCH_MEAN && fact[operand->id].meaning == MSC_BATCH_SUM;
+  return op->num_out == 1 && op->kind != OP_div && op->kind != OP_mul && op->out[0].id < num_facts &&
+         operand->id < num_facts && fact[op->out[0].id].meaning == MSC_BATCH_MEAN &&
+         fact[operand->id].meaning == MSC_BATCH_SUM;
 }
 
 bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor) {
@@ -378,7 +444,7 @@ static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
     if (mixed) f->meaning = MSC_BATCH_MIXED;
     else if (sees_part_alone(r, op)) *f = fact_at(msc_batch_place_of(&b, &rule, op->num_in + i, 0));
     else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, &b);
-    else if (is_weighted_mean(r, op)) f->meaning = MSC_BATCH_MEAN;
+    else if (is_weighted_mean(r, op) || msc_batch_divides_sum(r, op)) f->meaning = MSC_BATCH_MEAN;
     else f->meaning = (uint8_t)combine_linear_operands(r, op, &rule);
     if (f->meaning == MSC_BATCH_MIXED) f->mixer = find_mixer(r, op);
   }

@@ -61,6 +61,9 @@ msc_batch_fact *msc_batch_of(const msc_batch_reading *r, const msc_value *v);
 /* Adds the fact of a value made after msc_batch_begin. */
 void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact);
 
+/* True if op divides a sum over samples by their number, in the view of all samples: the result is their mean. */
+bool msc_batch_divides_sum(const msc_batch_reading *r, const msc_op *op);
+
 /* The batch dimension of an argument that is an input; -1: none. */
 int msc_batch_dim(const msc_func *f, size_t arg);
 /* True if v is the same for all samples that this place of it is for, so that any part of it serves. */

@@ -93,6 +93,9 @@ static const char *compute_source_by_parts(part_builder *z, const msc_value *v) 
   const char *why = start_building(&again, z->p, v->def, z->op, z->r);
   if (!why) why = build_op_by_parts(&again, out);
   if (why) return why;
+  if (msc_batch_divides_sum(&z->p->facts, v->def)) /* by the number of all samples: a part has an r-th of them */
+    out[0] = scale_by(&again.b, out[0], (double)z->r);
+  if (!out[0]) return "it cannot be computed by parts yet";
   for (size_t i = 0; i < v->def->num_out; i++) *own_value_of(z->p, &v->def->out[i]) = (msc_own){out[i], z->r};
   record_replaced(z->p, v->def);
   return NULL;

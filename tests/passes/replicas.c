@@ -13,7 +13,7 @@
 
 enum { REPLICAS = 2, BATCH = 8, FEATURES = 3 };
 
-/* Each is a function of a batch of %1$d samples with a loss of its own kind. */
+/* Each is a function of a batch of %1$d samples with a loss of its own kind. %2$d: they have so many numbers. */
 static const char *const losses[] = {
     "    %%l = \"msc.reduce_mean\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
     "    %%l = \"msc.reduce_sum\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
@@ -42,6 +42,26 @@ static const char *const losses[] = {
     "    %%c = \"msc.softmax\"(%%n) {axis = 1 : i64} : (tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n"
     "    %%o = \"msc.mul\"(%%c, %%h) : (tensor<%1$dx3xf32>, tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n"
     "    %%l = \"msc.reduce_mean\"(%%o) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n",
+    /* a sum divided by the number of samples, beside a mean */
+    "    %%n = \"msc.constant\"() {value = dense<%1$d.0> : tensor<f32>} : () -> tensor<f32>\n"
+    "    %%s = \"msc.reduce_sum\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n"
+    "    %%d = \"msc.div\"(%%s, %%n) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n"
+    "    %%m = \"msc.reduce_mean\"(%%h) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n"
+    "    %%l = \"msc.sub\"(%%m, %%d) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n",
+    /* the root of such a mean */
+    "    %%n = \"msc.constant\"() {value = dense<%1$d.0> : tensor<f32>} : () -> tensor<f32>\n"
+    "    %%q = \"msc.mul\"(%%h, %%h) : (tensor<%1$dx3xf32>, tensor<%1$dx3xf32>) -> tensor<%1$dx3xf32>\n"
+    "    %%s = \"msc.reduce_sum\"(%%q) {dims = [0, 1]} : (tensor<%1$dx3xf32>) -> tensor<f32>\n"
+    "    %%d = \"msc.div\"(%%s, %%n) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n"
+    "    %%l = \"msc.sqrt\"(%%d) : (tensor<f32>) -> tensor<f32>\n",
+    /* the batch behind another dimension, both as one: the largest of all, and a product of the rest */
+    "    %%tt = \"msc.transpose\"(%%h) {perm = [1, 0]} : (tensor<%1$dx3xf32>) -> tensor<3x%1$dxf32>\n"
+    "    %%d = \"msc.broadcast_to\"(%%tt) {shape = [2, 3, %1$d]} : (tensor<3x%1$dxf32>) -> tensor<2x3x%1$dxf32>\n"
+    "    %%e = \"msc.transpose\"(%%d) {perm = [1, 2, 0]} : (tensor<2x3x%1$dxf32>) -> tensor<3x%1$dx2xf32>\n"
+    "    %%f = \"msc.reshape\"(%%e) {shape = [%2$d, 2]} : (tensor<3x%1$dx2xf32>) -> tensor<%2$dx2xf32>\n"
+    "    %%m = \"msc.reduce_max\"(%%f) {dims = [0]} : (tensor<%2$dx2xf32>) -> tensor<2xf32>\n"
+    "    %%q = \"msc.mul\"(%%f, %%m) : (tensor<%2$dx2xf32>, tensor<2xf32>) -> tensor<%2$dx2xf32>\n"
+    "    %%l = \"msc.reduce_mean\"(%%q) {dims = [0, 1]} : (tensor<%2$dx2xf32>) -> tensor<f32>\n",
     /* a sum over a count that the labels decide */
     "    %%k = \"msc.constant\"() {value = dense<1> : tensor<i32>} : () -> tensor<i32>\n"
     "    %%b = \"msc.compare\"(%%y, %%k) {predicate = \"le\"} : (tensor<%1$dxi32>, tensor<i32>) -> tensor<%1$dxi1>\n"
@@ -93,7 +113,7 @@ static const char *const losses[] = {
 
 static msc_func *gradient_of(msc_context *ctx, const char *loss, int batch, const msc_config *config) {
   char body[4096], text[8192];
-  snprintf(body, sizeof body, loss, batch);
+  snprintf(body, sizeof body, loss, batch, batch * FEATURES);
   snprintf(
       text, sizeof text,
       "module {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<%1$dx3xf32>, %%y: tensor<%1$dxi32>, %%w: tensor<3xf32>):\n"
