@@ -61,6 +61,39 @@ def _instances():
     return net, (torch.randn(BATCH, 3, 6, 6), _classes(5))
 
 
+def _bags(mode, **words):
+    """Bags of one length, of which one has nothing but what is left out."""
+    net = Run(
+        lambda m, x, y: F.cross_entropy(m.out(m.bag(x, per_sample_weights=m.weights[x] if mode == "sum" else None)), y),
+        bag=nn.EmbeddingBag(40, 12, mode=mode, **words),
+        out=nn.Linear(12, 5),
+    )
+    net.weights = nn.Parameter(torch.rand(40))
+    x = _classes(40, 6)
+    x[2], x[4, 4:] = 3, 3
+    return net, (x, _classes(5))
+
+
+def _smoothed(weighted):
+    """Cross entropy where two labels of the first half of the batch are ignored."""
+
+    def run(m, x, y):
+        weight = torch.arange(1, 6).to(x.dtype) if weighted else None
+        return F.cross_entropy(m.out(x), y, weight=weight, label_smoothing=0.1)
+
+    y = _classes(5)
+    y[1] = y[2] = -100
+    return Run(run, out=nn.Linear(16, 5)), (torch.randn(BATCH, 16), y)
+
+
+def _of_numbers(loss):
+    return Run(lambda m, x, y: loss(m.out(x), y), out=nn.Linear(16, 5)), (torch.randn(BATCH, 16), torch.randn(BATCH, 5))
+
+
+def _divergence(o, y):
+    return F.kl_div(F.log_softmax(o, -1), y.softmax(-1), reduction="batchmean")
+
+
 NETS = {
     "encoder": lambda: _classifies(lambda m, x: m.a(x).mean(1), 16)(
         a=nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True)
@@ -75,4 +108,13 @@ NETS = {
     ),
     "instances": _instances,
     "index_add": lambda: _classifies(_summed_by_index, 16)(a=nn.Linear(16, 16)),
+    "bags": lambda: _bags("mean"),
+    "bags with weights": lambda: _bags("sum", padding_idx=3),
+    "largest of bags": lambda: _bags("max", padding_idx=3),
+    "smoothed": lambda: _smoothed(False),
+    "smoothed and weighted": lambda: _smoothed(True),
+    "divergence": lambda: _of_numbers(_divergence),
+    "a sum divided, beside a mean": lambda: _of_numbers(
+        lambda o, y: _divergence(o, y) + 0.5 * F.mse_loss(o, y, reduction="sum") / BATCH + F.l1_loss(o, y)
+    ),
 }

@@ -364,27 +364,25 @@ def cross_entropy(c, x, y, weight=None, reduction=1, ignore_index=-100, label_sm
     if dtype_of(y) in ("f32", "f64", "f16", "bf16"):
         return _soft_cross_entropy(c, x, _classes_last(c, y, has_batch), weight, reduction, label_smoothing)
     y = c.own(y) if dtype_of(y) in ("i32", "i64") else c.t(y, "i64")
-    if weight is None and not label_smoothing and _takes_ignored(c, "softmax_cross_entropy"):
-        return c.g.softmax_cross_entropy(x, y, reduction=_REDUCTIONS[reduction], ignore_index=int(ignore_index))
+    if weight is None and _takes_ignored(c, "softmax_cross_entropy"):
+        return c.g.softmax_cross_entropy(
+            x, y, reduction=_REDUCTIONS[reduction], ignore_index=int(ignore_index), label_smoothing=label_smoothing
+        )
     rows = c.g.softmax_cross_entropy(x, _safe_labels(c, y, ignore_index), reduction="none")
     if not label_smoothing:
         return _weighted_rows(c, rows, y, weight, ignore_index, reduction, classes)
-    hard = _weighted_rows(c, rows, y, weight, ignore_index, reduction, classes)
-    logs = c.g.log_softmax(x, axis=-1)
+    kept = c.t(c.compare(y, ignore_index, "ne"), dtype)
+    logs, divisor = c.g.log_softmax(x, axis=-1), kept
     if weight is not None:
         logs = c.g.mul(logs, c.t(weight, dtype))
-    kept = c.t(c.compare(y, ignore_index, "ne"), dtype)
+        divisor = c.g.mul(kept, c.g.gather(c.t(weight, dtype), _safe_labels(c, y, ignore_index)))
     smooth = c.g.mul(c.g.neg(c.g.reduce_sum(logs, [len(logs.shape) - 1])), kept)
-    if reduction:
-        dims = list(range(len(smooth.shape)))
-        divisor = (
-            kept
-            if weight is None
-            else c.g.mul(kept, c.g.gather(c.t(weight, dtype), _safe_labels(c, y, ignore_index)))
-        )
-        smooth = c.sum(smooth, dims)
-        smooth = c.g.div(smooth, c.sum(divisor, dims)) if reduction == 1 else smooth
-    return c.g.add(c.mul(hard, 1 - label_smoothing), c.mul(smooth, label_smoothing / classes))
+    both = c.g.add(c.mul(c.g.mul(rows, divisor), 1 - label_smoothing), c.mul(smooth, label_smoothing / classes))
+    if reduction == 0:
+        return both
+    dims = list(range(len(both.shape)))
+    total = c.sum(both, dims)
+    return total if reduction == 2 else c.g.div(total, c.sum(divisor, dims))
 
 
 def _takes_ignored(c, op):
@@ -456,6 +454,49 @@ def binary_cross_entropy(c, x, y, weight=None, pos_weight=None, reduction=1):
 # ---- bags of embeddings ----
 
 
+def _length_of_bags(c, indices, offsets, bags, include_last_offset):
+    """How many rows each bag has, if that is known and the same for all; 0 otherwise."""
+    count, offsets = shape_of(indices)[0], c.known(offsets)
+    if not is_known(offsets) or not bags or not count or count % bags:
+        return 0
+    starts = torch.arange(0, count + include_last_offset, count // bags)
+    return count // bags if torch.equal(offsets.cpu().long(), starts) else 0
+
+
+def _equal_bags(c, table, indices, length, mode, weights, padding_idx):
+    """Sums, averages or takes the largest of the rows of bags of one length, [bags, length, n] -> [bags, n]."""
+    bags = shape_of(indices)[0] // length
+    indices = c.reshape(indices, (bags, length))
+    rows = c.g.gather(c.own(table), indices)
+    kept = c.reshape(c.compare(indices, padding_idx, "ne"), (bags, length, 1)) if padding_idx >= 0 else None
+    counts = c.g.reduce_sum(c.t(kept, "i64"), [1, 2]) if kept is not None else torch.full((bags,), length)
+
+    def bag_of_each():
+        return c.t(torch.arange(bags).repeat_interleave(length), "i64")
+
+    def lowest():
+        return rows if kept is None else c.where(c.stretch(kept, rows.shape), rows, -math.inf, rows.dtype)
+
+    def largest():
+        places = c.reshape(c.g.argmax(lowest(), axis=1, dtype="i64"), (bags, 1, rows.shape[2]))
+        wide = c.stretch(c.reshape(indices, (bags, length, 1)), rows.shape)
+        return c.reshape(c.g.take_along(wide, places, axis=1), (bags, rows.shape[2]))
+
+    if mode == 2:
+        y = c.g.reduce_max(lowest(), [1])
+        if kept is not None:
+            y = c.where(c.stretch(c.g.reduce_any(kept, [1]), y.shape), y, 0.0, rows.dtype)
+    else:
+        for factor in (weights, kept):
+            if factor is not None:
+                rows = c.g.mul(rows, c.t(c.reshape(factor, (bags, length, 1)), rows.dtype))
+        y = c.g.reduce_mean(rows, [1]) if mode == 1 and kept is None else c.g.reduce_sum(rows, [1])
+        if mode == 1 and kept is not None:
+            y = c.g.div(y, c.reshape(c.t(c.g.max(counts, c.t(1, "i64")), rows.dtype), (bags, 1)))
+    further = [bag_of_each, lambda: c.own(counts), largest if mode == 2 else lambda: c.t(torch.zeros(1), "i64")]
+    return [y] + [_shaped(c, make, kind) for make, kind in zip(further, c.types[1:])]
+
+
 @row("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     c,
@@ -474,6 +515,9 @@ def embedding_bag(
     if scale_grad_by_freq:
         c.refuse("scale_grad_by_freq")
     bags, count = c.shape[0], shape_of(indices)[0]
+    length = _length_of_bags(c, indices, offsets, bags, include_last_offset)
+    if length:
+        return _equal_bags(c, table, indices, length, mode, weights, padding_idx)
     rows = c.g.gather(c.own(table), c.own(indices))
     kept = c.t(True) if padding_idx < 0 else c.compare(indices, padding_idx, "ne")
     starts = c.reshape(c.cut(offsets, 0, 0, bags), (bags, 1))
