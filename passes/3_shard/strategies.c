@@ -132,20 +132,37 @@ static bool is_stretched_for_draws(const msc_value *v) {
   return is;
 }
 
-/* If v is a random draw, whose dimension d runs along the batch of its reader though it depends on no sample: makes
- * that dimension the batch of the op that draws it, and of ops that stretch a constant to its shape, so that each rank
- * draws for its own samples. */
-static void mark_draw(const shard_graph *g, const msc_value *v, int d, int8_t *letter_of_group, int8_t *dim) {
+typedef struct {
+  const shard_graph *g;
+  int8_t *letter_of_group; /* the batch; -1: none */
+  int8_t *dim;             /* by value: its batch dimension; -1: none */
+  bool *drawn; /* by value: it is a random draw, or elementwise ops, as the casts of compute_type, made it */
+} batch_search;
+
+static void find_drawn(batch_search *s) {
+  for (size_t i = 0; i < s->g->num_ops; i++) {
+    const msc_op *op = s->g->op[i].op;
+    bool is = msc_info(op)->flags & MSC_RANDOM;
+    for (size_t k = 0; k < op->num_in && msc_form_of(op) == MSC_FORM_ELEMENTWISE; k++)
+      is |= s->drawn[op->in[k].value->id];
+    for (size_t k = 0; k < op->num_out; k++) s->drawn[op->out[k].id] = is;
+  }
+}
+
+/* If v is drawn at random, and its dimension d runs along the batch of its reader though it depends on no sample: makes
+ * that dimension the batch of the op that computes it, of the draw, and of ops that stretch a constant to its shape, so
+ * that each rank draws for its own samples. */
+static void mark_draw(batch_search *s, const msc_value *v, int d) {
   const msc_op *op = v->def;
-  if (!op || dim[v->id] >= 0 || !(msc_info(op)->flags & MSC_RANDOM || is_stretched_for_draws(v))) return;
-  const shard_op *o = &g->op[op->id];
+  if (!op || s->dim[v->id] >= 0 || !(s->drawn[v->id] || is_stretched_for_draws(v))) return;
+  const shard_op *o = &s->g->op[op->id];
   int letter = major_letter(o, o->rule.num_in, d);
-  if (o->group < 0 || g->group[o->group].leader != op || letter < 0) return;
-  letter_of_group[o->group] = (int8_t)letter;
-  dim[v->id] = (int8_t)d;
+  if (o->group < 0 || letter < 0) return;
+  if (s->g->group[o->group].leader == op) s->letter_of_group[o->group] = (int8_t)letter; /* else: of a cast's partner */
+  s->dim[v->id] = (int8_t)d;
   for (int t = 0; t < o->rule.num_in; t++)
     for (int k = 0; k < o->rule.tensor[t].rank; k++)
-      if (major_letter(o, t, k) == letter) mark_draw(g, op->in[t].value, k, letter_of_group, dim);
+      if (major_letter(o, t, k) == letter) mark_draw(s, op->in[t].value, k);
 }
 
 /* Finds the batch dimensions of the results of a gradient op: those whose letter stands for the batch of the op that it
@@ -160,10 +177,12 @@ static void mark_gradient_results(const shard_op *o, int batch, int8_t *dim) {
 }
 
 const int8_t *shard_batch_letters(const shard_graph *g) {
-  int8_t *letter_of_group = msc_new_array(g->arena, int8_t, g->num_groups + 1);
-  int8_t *dim = msc_new_array(g->arena, int8_t, g->num_values);
+  batch_search s = {g, msc_new_array(g->arena, int8_t, g->num_groups + 1),
+                    msc_new_array(g->arena, int8_t, g->num_values), msc_new_array(g->arena, bool, g->num_values)};
+  int8_t *dim = s.dim;
   memset(dim, -1, g->num_values);
-  memset(letter_of_group, -1, g->num_groups);
+  memset(s.letter_of_group, -1, g->num_groups);
+  find_drawn(&s);
   for (size_t i = 0; i < g->func->body->num_args; i++) {
     if (msc_arg_role(g->func, i) > MSC_ROLE_MASK || g->func->body->args[i]->type->rank == 0) continue;
     const msc_attr_value *v = msc_arg_attr(g->func, i, MSC_FACT(msc_batch_dim));
@@ -174,7 +193,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
     const shard_op *o = &g->op[i];
     if (o->group < 0 || msc_info(o->op)->flags & MSC_UPDATE) continue;
     if (o->op->forward) {
-      mark_gradient_results(o, letter_of_group[o->group], dim);
+      mark_gradient_results(o, s.letter_of_group[o->group], dim);
       continue;
     }
     int letter = -1;
@@ -186,17 +205,17 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
       /* the batch may be a letter of another operand */
       if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l;
     }
-    if (g->group[o->group].leader == o->op) letter_of_group[o->group] = (int8_t)letter;
+    if (g->group[o->group].leader == o->op) s.letter_of_group[o->group] = (int8_t)letter;
     for (int t = 0; letter >= 0 && t < o->rule.num_in; t++)
       for (int d = 0; d < o->rule.tensor[t].rank; d++)
-        if (major_letter(o, t, d) == letter) mark_draw(g, o->op->in[t].value, d, letter_of_group, dim);
+        if (major_letter(o, t, d) == letter) mark_draw(&s, o->op->in[t].value, d);
     for (int t = 0; letter >= 0 && t < o->op->num_out; t++) {
       const msc_tensor_letters *out = &o->rule.tensor[o->rule.num_in + t];
       for (int d = 0; d < out->rank; d++)
         if (out->dim[d].num && out->dim[d].letter[0] == letter) dim[o->op->out[t].id] = (int8_t)d;
     }
   }
-  return letter_of_group;
+  return s.letter_of_group;
 }
 
 /* Gives the letter every digit with which the rules still allow its parts; with `even` they must be equal, too. */
