@@ -222,6 +222,20 @@ static const region_case regions[] = {
      BIN(matmul, p, x, w, 9x5xf64, 5x40xf64, 9x40xf64) BIN(add, y, p, b, 9x40xf64, 40xf64, 9x40xf64)
          UN(relu, z, y, 9x40xf64, 9x40xf64),
      "%z", "tensor<9x40xf64>", MSC_NEST_COLUMN, -2, 2},
+    /* the square of a matrix: its columns run along what is summed up */
+    {"%x: tensor<9x9xf64>",
+     BIN(matmul, p, x, x, 9x9xf64, 9x9xf64, 9x9xf64) BIN(add, y, p, x, 9x9xf64, 9x9xf64, 9x9xf64), "%y",
+     "tensor<9x9xf64>", MSC_NEST_COLUMN, -2, 2},
+    {"%x: tensor<40x40xi32>", BIN(matmul, y, x, x, 40x40xi32, 40x40xi32, 40x40xi32), "%y", "tensor<40x40xi32>",
+     MSC_NEST_COLUMN, -3, 3},
+    {"%x: tensor<3x7x7xi64>", BIN(batch_matmul, y, x, x, 3x7x7xi64, 3x7x7xi64, 3x7x7xi64), "%y", "tensor<3x7x7xi64>",
+     MSC_NEST_COLUMN, -3, 3},
+    /* a part of the product's columns beside an operand of the product */
+    {"%a: tensor<4x6xf64>, %b: tensor<6x7xf64>",
+     BIN(matmul, p, a, b, 4x6xf64, 6x7xf64, 4x7xf64)
+         UNA(slice, s, p, "start = [0, 1], limit = [4, 7]", 4x7xf64, 4x6xf64)
+             BIN(add, z, s, a, 4x6xf64, 4x6xf64, 4x6xf64),
+     "%z", "tensor<4x6xf64>", MSC_NEST_COLUMN, -2, 2},
 };
 
 static void test_regions(void **state) {
@@ -262,12 +276,6 @@ static const struct {
      "a reshape joins dimensions that are computed apart; between kernels it is free"},
     {"%x: tensor<6x6xf32>", UNA(reduce_sum, s, x, "dims = [1]", 6x6xf32, 6xf32) BIN(add, z, x, s, 6x6xf32, 6xf32,
      6x6xf32), "%z", "tensor<6x6xf32>", "a reduced dimension is also one of the result's"},
-    /* columns of the product run along what is summed up, beside an operand of it */
-    {"%a: tensor<4x6xf64>, %b: tensor<6x7xf64>",
-     BIN(matmul, p, a, b, 4x6xf64, 6x7xf64, 4x7xf64) UNA(slice, s, p, "start = [0, 1], limit = [4, 7]", 4x7xf64,
-         4x6xf64)
-     BIN(add, z, s, a, 4x6xf64, 4x6xf64, 4x6xf64), "%z", "tensor<4x6xf64>",
-         "a reduced dimension is also one of the result's"},
     {"%x: tensor<1x1x5x5xf32>, %w: tensor<1x1x3x3xf32>",
      BIN(conv2d, y, x, w, 1x1x5x5xf32, 1x1x3x3xf32, 1x1x3x3xf32) BIN(add, z, y, w, 1x1x3x3xf32, 1x1x3x3xf32,
          1x1x3x3xf32),

@@ -21,6 +21,7 @@ void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
 uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
 uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
+uint16_t msc_nest_coord_of_axis(msc_nester *n, int axis); /* the position in this loop; of -1: 0 */
 uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d);
 uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t add); /* coordinate c * factor + add */
 /* Is the coordinate one of a dimension of this size? */
@@ -33,6 +34,8 @@ msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int 
 
 /* ---- nest/instr.c: reductions ---- */
 
+/* True if the coordinate is not the same all along one of these axes. */
+bool msc_nest_coord_varies(const msc_nester *n, const msc_coord *c, uint16_t axes);
 /* Opens a reduction over these axes, for a result that is wanted at the view: until it is closed, instructions run
  * along these axes. Refuses where the view, except for the dimensions `but`, varies along them. The result is for
  * msc_nest_close_reduction. */
@@ -48,7 +51,7 @@ msc_loop_fn loop_constant, loop_transpose, loop_concat, loop_split, loop_slice, 
 msc_loop_fn loop_iota, loop_gather, loop_gather_nd, loop_take_along, loop_one_hot;        /* nest/expand_index.c */
 msc_loop_fn loop_dropout, loop_uniform;                                                   /* nest/expand_random.c */
 msc_loop_fn loop_compare, loop_cast;                                                      /* nest/expand.c */
-msc_loop_fn loop_softmax, loop_log_softmax, loop_cross_entropy, loop_cross_entropy_grad; /* nest/expand_rows.c */
+msc_loop_fn loop_softmax, loop_log_softmax, loop_cross_entropy, loop_cross_entropy_grad;  /* nest/expand_rows.c */
 /* nest/expand_conv.c */
 msc_loop_fn loop_conv2d, loop_conv2d_transpose, loop_conv2d_weight_grad;
 msc_loop_fn loop_max_pool, loop_max_pool_index, loop_avg_pool, loop_max_pool_grad, loop_avg_pool_grad;

@@ -19,12 +19,6 @@ static bool is_outside(msc_nester *n, int v) {
   return false;
 }
 
-static uint16_t coord_of_axis(msc_nester *n, int axis) {
-  msc_coord c = {0};
-  if (axis >= 0) c.a.coef[axis] = 1;
-  return msc_nest_coord(n, &c);
-}
-
 /* The coordinate c + factor * axis. */
 static uint16_t step_along(msc_nester *n, uint16_t c, int axis, int64_t factor) {
   msc_coord m = n->coord[c];
@@ -66,7 +60,7 @@ static int64_t windows_over(const msc_window *w) {
  * in it. */
 static uint16_t find_window_over(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok,
                                  uint16_t *out_k) {
-  *out_k = coord_of_axis(n, axis);
+  *out_k = msc_nest_coord_of_axis(n, axis);
   if (!skips_elements(w)) return find_window(n, w, axis, i, ok);
   uint16_t at = msc_nest_coord_value(n, msc_nest_move_coord(n, i, 1, w->low)), s = msc_nest_dim(n, w->stride);
   uint16_t o = step_along(n, msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, at, s)), axis, -1);
@@ -107,7 +101,7 @@ static uint16_t rest_of_coord(msc_nester *n, uint16_t c, int64_t per) {
 /* Channel number `at` of the group that channel o belongs to, as a channel of the whole image with `per` channels in
  * each group. */
 static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t per_o, int64_t per, int axis) {
-  if (c->groups == 1) return coord_of_axis(n, axis);
+  if (c->groups == 1) return msc_nest_coord_of_axis(n, axis);
   return step_along(n, msc_nest_move_coord(n, divide_coord(n, o, per_o), per, 0), axis, 1);
 }
 
@@ -140,8 +134,8 @@ uint16_t loop_conv2d(msc_nester *n, const msc_value *result, const msc_view *vie
   int c = msc_nest_axis(n, w, 1);
   uint16_t ok = 0;
   msc_view at = {.at = {view->at[0], channel(n, &s.c, view->at[1], s.c.o / s.c.groups, s.c.c / s.c.groups, c)}};
-  msc_view at_w = {
-      .at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
+  msc_view at_w = {.at = {view->at[1], msc_nest_coord_of_axis(n, c), msc_nest_coord_of_axis(n, s.kernel[0]),
+                          msc_nest_coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   return sum_products(n, view, s.over | mask_of_axis(c), x, &at, ok, w, &at_w);
 }
@@ -157,7 +151,7 @@ uint16_t loop_conv2d_transpose(msc_nester *n, const msc_value *result, const msc
   uint16_t ok = 0, from = channel(n, &s.c, view->at[1], per_c, per_o, o);
   msc_view at = {.at = {view->at[0], from}};
   msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : rest_of_coord(n, view->at[1], per_c),
-                          coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
+                          msc_nest_coord_of_axis(n, s.kernel[0]), msc_nest_coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_window(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   return sum_products(n, view, s.over | mask_of_axis(o), y, &at, ok, w, &at_w);
 }

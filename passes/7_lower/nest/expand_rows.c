@@ -62,6 +62,16 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   return msc_info(op)->facts.mean ? divide_by(n, v, count_reduced(op, local)) : v;
 }
 
+/* The loop over the inner dimension of product y, which is dimension d of operand a; -1: size 1. In z * z that dimension
+ * may be in one loop with the result's columns; then the product has a loop of its own. */
+static int inner_axis(msc_nester *n, int a, int d, int y, const msc_view *view) {
+  int axis = msc_nest_axis(n, a, d);
+  for (int i = 0; axis >= 0 && i < n->value[y].value->type->rank; i++)
+    if (msc_nest_coord_varies(n, &n->coord[view->at[i]], (uint16_t)(1u << axis)))
+      return msc_nest_own_axis(n, y, 0, n->value[a].value->type->dim[d]);
+  return axis;
+}
+
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   int a = msc_nest_find_value(n, op->in[0].value), b = msc_nest_find_value(n, op->in[1].value);
   int ra = n->value[a].value->type->rank, rb = n->value[b].value->type->rank, ry = n->value[y].value->type->rank;
@@ -75,8 +85,9 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
   }
   at_a.at[ra - 2 + ta] = view->at[ry - 2];
   at_b.at[rb - 1 - tb] = view->at[ry - 1];
-  uint16_t over = own_axes(n, a, 1u << (ra - 1 - ta), &at_a);
-  at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
+  int inner = inner_axis(n, a, ra - 1 - ta, y, view);
+  uint16_t over = inner < 0 ? 0 : (uint16_t)(1u << inner);
+  at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta] = msc_nest_coord_of_axis(n, inner);
   msc_inside outer = msc_nest_open_reduction(n, over, view, ry, 0);
   uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
   if (n->failed) return 0;
@@ -88,9 +99,9 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
 /* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
 
 typedef struct {
-  uint16_t x;      /* where it is looked at */
-  uint16_t inner;  /* along the axis */
-  uint16_t shift;  /* x - m */
+  uint16_t x;     /* where it is looked at */
+  uint16_t inner; /* along the axis */
+  uint16_t shift; /* x - m */
   uint16_t m, s, over;
   msc_view along;
   msc_inside inside; /* the reductions over the axis */

@@ -146,11 +146,14 @@ uint16_t msc_nest_is_inside(msc_nester *n, uint16_t c, int64_t size) {
   return msc_nest_compare(n, NEST_BELOW, msc_nest_coord_value(n, c), msc_nest_dim(n, size));
 }
 
-uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d) {
+uint16_t msc_nest_coord_of_axis(msc_nester *n, int axis) {
   msc_coord c = {0};
-  int axis = msc_nest_axis(n, v, d);
   if (axis >= 0) c.a.coef[axis] = 1;
   return msc_nest_coord(n, &c);
+}
+
+uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d) {
+  return msc_nest_coord_of_axis(n, msc_nest_axis(n, v, d));
 }
 
 msc_view msc_nest_view_of(msc_nester *n, int v) {
@@ -187,7 +190,7 @@ msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *vie
 
 /* ---- reductions ---- */
 
-static bool coord_varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
+bool msc_nest_coord_varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
   return (msc_affine_axes(&c->a) | n->instr[c->instr].axes) & axes;
 }
 
@@ -204,7 +207,7 @@ static uint16_t guard_without(msc_nester *n, uint16_t condition, uint16_t axes) 
 msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
   msc_inside outer = n->inside;
   for (int d = 0; d < rank; d++)
-    if (!(but >> d & 1) && coord_varies(n, &n->coord[view->at[d]], over))
+    if (!(but >> d & 1) && msc_nest_coord_varies(n, &n->coord[view->at[d]], over))
       msc_nest_refuse(n, "a reduced dimension is also one of the result's");
   if (n->failed) return outer;
   n->inside = (msc_inside){.guard = guard_without(n, outer.guard, over), .open = outer.open | over};
