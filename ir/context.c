@@ -363,6 +363,12 @@ const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dty
   return msc_type_of(ctx, dtype, t->rank, t->dim, t->layout);
 }
 
+bool msc_same_dims(const msc_type *a, const msc_type *b) {
+  return a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof *a->dim * (size_t)a->rank);
+}
+
+bool msc_same_tensor(const msc_type *a, const msc_type *b) { return a->dtype == b->dtype && msc_same_dims(a, b); }
+
 int64_t msc_type_elems(const msc_type *t) {
   int64_t n = 1;
   bool zero = false;

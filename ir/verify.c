@@ -88,10 +88,6 @@ static bool check_ssa(ssa *s, const msc_block *b) {
 
 /* ---- types ---- */
 
-static bool same_shape(const msc_type *a, const msc_type *b) {
-  return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dim, b->dim, sizeof *a->dim * (size_t)a->rank) == 0;
-}
-
 static bool has_types(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (!op->in[i].value->type) return false;
@@ -109,10 +105,10 @@ static bool check_types(msc_op *op, msc_arena *arena) {
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_type *computed = op->out[i].type;
     op->out[i].type = declared[i];
-    if (ok && !same_shape(computed, declared[i]))
+    if (ok && !msc_same_tensor(computed, declared[i]))
       msc_op_error(op, MSC_E_TYPE, "%s: result %zu is declared %s but computed as %s", msc_kind_name(op->kind), i,
                    msc_type_text(arena, mesh, declared[i]), msc_type_text(arena, mesh, computed));
-    if (ok && !same_shape(computed, declared[i])) ok = false;
+    if (ok && !msc_same_tensor(computed, declared[i])) ok = false;
   }
   return ok;
 }
@@ -126,7 +122,7 @@ static bool check_tied(const msc_op *op) {
     if (result < 0) continue;
     const msc_value *old = op->in[i].value;
     /* a later pass changes the operand's layout */
-    bool moves = msc_op_attr(op, MSC_FACT(in_layout)) && same_shape(old->type, op->out[result].type);
+    bool moves = msc_op_attr(op, MSC_FACT(in_layout)) && msc_same_tensor(old->type, op->out[result].type);
     if (old->type != op->out[result].type && !moves)
       ok = msc_op_error(op, MSC_E_TYPE,
                         "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",

@@ -2,19 +2,13 @@
  * functions are named in op.def.  Slopes at kinks are PyTorch's: relu'(0) = abs'(0) = 0; equal maxima share. */
 #include "ir/grad/op_gradients.h"
 
-#include <string.h>
-
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
 /* ---- building; a NULL operand gives NULL, so only the last value is checked ---- */
 
-static bool same_dims(const msc_type *t, int rank, const int64_t *dim) {
-  return t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
-}
-
 static msc_value *stretch_to(msc_grad_ctx *g, msc_value *x, const msc_type *like) {
-  return !x || same_dims(x->type, like->rank, like->dim) ? x : broadcast(&g->b, x, like->rank, like->dim);
+  return !x || msc_same_dims(x->type, like) ? x : broadcast(&g->b, x, like->rank, like->dim);
 }
 
 static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) {
@@ -23,7 +17,7 @@ static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) {
 
 /* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
 static msc_value *unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
-  if (!v || same_dims(v->type, like->rank, like->dim)) return v;
+  if (!v || msc_same_dims(v->type, like)) return v;
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = 0, extra = v->type->rank - like->rank;
   for (int d = 0; d < v->type->rank; d++)

@@ -67,9 +67,7 @@ static bool read_parts(const msc_op *op, msc_arena *arena, vjp_parts *out) {
 static bool check_operands(msc_op *op, const vjp_parts *p) {
   for (int i = 0; i < p->num_of; i++) {
     const msc_type *have = shape_in(op, (size_t)(p->forward->num_in + i)), *want = p->forward->out[p->of[i]].type;
-    bool same = have->dtype == want->dtype && have->rank == want->rank &&
-                !memcmp(have->dim, want->dim, sizeof *have->dim * (size_t)have->rank);
-    if (!same)
+    if (!msc_same_tensor(have, want))
       return shape_wrong(op, "the gradient of result %d is %s, the result %s", (int)p->of[i], shape_text(op, have),
                          shape_text(op, want));
   }

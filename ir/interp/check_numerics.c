@@ -66,14 +66,10 @@ static const msc_type *unlowered_type(const msc_func *f, size_t i) {
   return msc_type_of(f->module->ctx, t->dtype, rank, dim, NULL);
 }
 
-static bool same_type(const msc_type *a, const msc_type *b) {
-  return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dim, b->dim, sizeof *a->dim * (size_t)a->rank) == 0;
-}
-
 static bool same_args(const msc_func *f, const msc_func *g) {
   if (f->body->num_args != g->body->num_args) return false;
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (!same_type(unlowered_type(f, i), unlowered_type(g, i))) return false;
+    if (!msc_same_tensor(unlowered_type(f, i), unlowered_type(g, i))) return false;
   return true;
 }
 
@@ -201,7 +197,7 @@ static bool compare_results(const msc_func *f, size_t i, const msc_tensor *a, co
   msc_context *ctx = f->module->ctx;
   const char *name = result_name(f, i);
   name = name ? msc_arena_printf(msc_context_arena(ctx), " (%s)", name) : "";
-  if (!same_type(a->type, b->type))
+  if (!msc_same_tensor(a->type, b->type))
     return msc_error(ctx, MSC_E_INTERNAL, f->loc, "check-numerics: %s%s: result %zu%s has another shape than before",
                      f->name, how, i, name);
   double allowed = tolerance * largest(a);

@@ -65,6 +65,9 @@ typedef struct msc_type {
 const msc_type *msc_type_of(msc_context *ctx, msc_dtype dtype, int rank, const int64_t *dim, const msc_layout *layout);
 const msc_type *msc_type_with_layout(msc_context *ctx, const msc_type *t, const msc_layout *layout);
 const msc_type *msc_type_with_dtype(msc_context *ctx, const msc_type *t, msc_dtype dtype);
+/* True if the shapes are equal; and the element types, too; whatever the layouts. */
+bool msc_same_dims(const msc_type *a, const msc_type *b);
+bool msc_same_tensor(const msc_type *a, const msc_type *b);
 /* Product of the dimensions; -1 when it does not fit 63 bits or a dimension is negative. */
 int64_t msc_type_elems(const msc_type *t);
 int64_t msc_type_bytes(const msc_type *t); /* likewise */

@@ -296,8 +296,8 @@ bool shape_stack(msc_op *op) {
   if (!x) return shape_wrong(op, "needs an operand");
   for (size_t i = 1; i < op->num_in; i++) {
     const msc_type *t = shape_in(op, i);
-    bool same = t->dtype == x->dtype && t->rank == x->rank && !memcmp(t->dim, x->dim, sizeof *t->dim * (size_t)t->rank);
-    if (!same) return shape_wrong(op, "operand %zu is %s, but operand 0 %s", i, shape_text(op, t), shape_text(op, x));
+    if (!msc_same_tensor(t, x))
+      return shape_wrong(op, "operand %zu is %s, but operand 0 %s", i, shape_text(op, t), shape_text(op, x));
   }
   if (axis < -x->rank - 1 || axis > x->rank)
     return shape_wrong(op, "axis %" D " is not a dimension of a result of rank %d", axis, x->rank + 1);

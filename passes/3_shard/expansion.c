@@ -85,14 +85,10 @@ shard_expansions *shard_expansions_new(msc_context *ctx, msc_arena *arena, const
   return x;
 }
 
-static bool same_shape(const msc_type *a, const msc_type *b) {
-  return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
-}
-
 static bool is_like(const msc_op *a, const msc_op *b) {
   if (a->kind != b->kind || a->num_in != b->num_in || a->num_attrs != b->num_attrs) return false;
   for (size_t i = 0; i < a->num_in; i++)
-    if (!same_shape(a->in[i].value->type, b->in[i].value->type)) return false;
+    if (!msc_same_tensor(a->in[i].value->type, b->in[i].value->type)) return false;
   for (size_t i = 0; i < a->num_attrs; i++)
     if (a->attrs[i].name != b->attrs[i].name || !msc_attr_equal(&a->attrs[i].value, &b->attrs[i].value)) return false;
   return true;

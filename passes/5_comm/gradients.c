@@ -38,9 +38,7 @@ static const msc_value *find_scaled_operand(const msc_op *op) {
     const msc_type *x = op->in[i].value->type, *y = op->out[0].type;
     const msc_op *def = op->in[i].value->def;
     bool factor = def && (msc_is_constant_op(def) || def->kind == OP_broadcast_to);
-    if (!factor && x->dtype == y->dtype && x->rank == y->rank &&
-        !memcmp(x->dim, y->dim, sizeof *x->dim * (size_t)x->rank))
-      return op->in[i].value;
+    if (!factor && msc_same_tensor(x, y)) return op->in[i].value;
   }
   return NULL;
 }

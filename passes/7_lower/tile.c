@@ -1,8 +1,6 @@
 /* tile: a product whose only user is one elementwise kernel on the same elements -> a product computed `tile` rows at a
  * time, of generated code `tile_columns` columns of them if b is large, with the kernel run on each tile while it is in
  * cache.  So a weight gradient never goes to memory. */
-#include <string.h>
-
 #include "ir/alias.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/pass.h"
@@ -45,7 +43,7 @@ static bool keeps_element_places(msc_arena *a, const msc_op *op, size_t in) {
   for (size_t o = 0; o < op->num_out; o++) {
     const msc_type *y = op->out[o].type;
     const msc_tensor_letters *from = &rule.tensor[in], *to = &rule.tensor[op->num_in + o];
-    if (x->rank != y->rank || memcmp(x->dim, y->dim, sizeof *x->dim * (size_t)x->rank) != 0) return false;
+    if (!msc_same_dims(x, y)) return false;
     for (int d = 0; d < x->rank; d++)
       if (from->dim[d].num != 1 || to->dim[d].num != 1 || from->dim[d].letter[0] != to->dim[d].letter[0]) return false;
   }
@@ -69,9 +67,7 @@ static bool region_keeps_places(msc_arena *a, msc_block *region, size_t arg) {
 static bool reads_same_elements(msc_arena *a, const msc_op *user, const msc_value *v) {
   size_t in = (size_t)(v->uses - user->in);
   for (size_t i = 0; i < user->num_out; i++)
-    if (user->out[i].type->rank != v->type->rank ||
-        memcmp(user->out[i].type->dim, v->type->dim, sizeof *v->type->dim * (size_t)v->type->rank) != 0)
-      return false;
+    if (!msc_same_dims(user->out[i].type, v->type)) return false;
   return user->num_out > 0 && (user->body ? region_keeps_places(a, user->body, in) : keeps_element_places(a, user, in));
 }
 
