@@ -90,7 +90,6 @@ static bool solve_all(shard_time_search *t, int64_t ns_per_gib, shard_answer *ou
   if (ok) read_digits(t, t->full, t->best_digits);
   msc_arena_free(a);
   out->leaves_out = shard_space_leaves_out(t->full);
-  t->compared.even_only |= out->leaves_out;
   if (ok) shard_remember(t, SHARD_AT_ONCE, ns_per_gib, out);
   return ok;
 }
