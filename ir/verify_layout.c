@@ -36,7 +36,7 @@ static bool member_attr(const msc_op *op, const char *attr, int64_t num) {
 
 static bool check_group(const msc_op *op) {
   int64_t num = msc_layout_parts(msc_op_layout(op, "axes"), 0);
-  if (op->kind == OP_broadcast) return member_attr(op, "root", num);
+  if (msc_declares(op, "root")) return member_attr(op, "root", num);
   return member_attr(op, "from", num) & member_attr(op, "to", num);
 }
 
@@ -172,7 +172,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
     return msc_op_error(op, MSC_E_SHARDING,
                         "%s: with axes it works on one rank's shapes, so its tensors cannot have layouts", info->name);
   if (op->kind == OP_send || op->kind == OP_recv) MSC_TRY(check_group(op) && check_pair(op));
-  if (op->kind == OP_broadcast) MSC_TRY(check_group(op));
+  if (msc_verb_is(info->verb, MSC_VERB_GROUP)) MSC_TRY(check_group(op));
   if (op->kind == OP_comm && !any)
     return manual ? op->num_in == 1 || msc_op_error(op, MSC_E_ROW, "comm: with axes it is of one value")
                   : check_comm(op, arena);

@@ -70,10 +70,13 @@ static void find_manual_layouts(localizing *z, const msc_op *op, size_t i, msc_c
 }
 
 static void localize_group(localizing *z, msc_op *op) {
-  msc_op *comm = localize_insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? MSC_BROADCAST : MSC_PAIRS);
+  msc_verb verb = msc_info(op)->verb;
+  bool is_group = msc_verb_is(verb, MSC_VERB_GROUP);
+  msc_op *comm = localize_insert_comm(z, op, op->in[0].value, is_group ? verb : MSC_PAIRS);
   msc_op_set(comm, "axes", *msc_op_attr(op, "axes"));
-  if (op->kind == OP_broadcast) {
+  if (is_group) {
     msc_op_set(comm, "root", msc_int(msc_op_int(op, "root")));
+    msc_op_copy_attr(comm, op, "reduction");
   } else if (op->kind == OP_recv) {
     int64_t pair[2] = {msc_op_int(op, "from"), msc_op_int(op, "to")};
     msc_op_set(comm, "pairs", msc_ints(z->pass->ctx, 2, pair));
@@ -126,11 +129,11 @@ static void localize_parts(localizing *z, msc_op *op) {
 }
 
 void localize_collective(localizing *z, msc_op *op) {
-  bool manual = msc_op_attr(op, "axes") != NULL;
+  bool manual = msc_op_attr(op, "axes") != NULL, is_group = msc_verb_is(msc_info(op)->verb, MSC_VERB_GROUP);
   if (op->kind == OP_send) { /* the matching recv becomes the comm */
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
-  } else if (manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv)) {
+  } else if (manual && (is_group || op->kind == OP_permute || op->kind == OP_recv)) {
     localize_group(z, op);
   } else {
     localize_parts(z, op);
