@@ -16,6 +16,22 @@ msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to) {
   return transpose(b, x, perm);
 }
 
+msc_value *onnx_insert_dim(msc_builder *b, msc_value *x, int dim) {
+  int64_t to[MSC_MAX_RANK + 1];
+  if (!x) return NULL;
+  for (int d = 0; d <= x->type->rank; d++) to[d] = d == dim ? 1 : x->type->dim[d - (d > dim)];
+  return reshape(b, x, x->type->rank + 1, to);
+}
+
+msc_value *onnx_drop_dim(msc_builder *b, msc_value *x, int dim) {
+  int64_t to[MSC_MAX_RANK];
+  int rank = 0;
+  if (!x) return NULL;
+  for (int d = 0; d < x->type->rank; d++)
+    if (d != dim) to[rank++] = x->type->dim[d];
+  return reshape(b, x, rank, to);
+}
+
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v) {
   msc_context *ctx = formula_ctx(b);
   const msc_type *type = msc_type_of(ctx, dtype, rank, dim, NULL);

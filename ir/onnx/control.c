@@ -31,7 +31,7 @@ bool onnx_build_constant(onnx_node *n) {
   return onnx_refuse(n, "has no value that msc reads: texts and sparse tensors are not supported");
 }
 
-/* ---- conditions and loops: written out ---- */
+/* ---- conditions and loops become the ops of all their rounds ---- */
 
 static const onnx_graph *graph_of(onnx_node *n, const char *name) {
   const onnx_attr *a = onnx_attr_of(n, name);
@@ -89,10 +89,8 @@ static bool set_stacked(onnx_node *n, size_t i, size_t num, onnx_value *const *v
     if (v[k]->kind == ONNX_IS_FAULTY) return onnx_set_value(n, i, v[k]);
     msc_value *x = onnx_value_of(n, v[k]);
     if (!x || (!k && !onnx_axis(n, axis, x->type->rank + 1, &at))) return false;
-    int64_t dim[MSC_MAX_RANK];
     if (x->type->rank == MSC_MAX_RANK) return onnx_refuse(n, "its results have too many dimensions");
-    for (int d = 0; d <= x->type->rank; d++) dim[d] = d < at ? x->type->dim[d] : d == at ? 1 : x->type->dim[d - 1];
-    MSC_TRY((part[reversed ? num - 1 - k : k] = reshape(n->b, x, x->type->rank + 1, dim)));
+    MSC_TRY((part[reversed ? num - 1 - k : k] = onnx_insert_dim(n->b, x, at)));
   }
   return onnx_set(n, i, num == 1 ? part[0] : join_along(n->b, at, num, part));
 }
@@ -101,8 +99,8 @@ static onnx_value *scalar(onnx_node *n, msc_dtype dtype, int64_t v) {
   return onnx_constant(n, msc_type_of(n->ctx, dtype, 0, NULL, NULL), msc_arena_copy(n->scratch, &v, sizeof v));
 }
 
-/* Is v true, false (0), or not known (-1)? */
-static int truth(const onnx_value *v) { return !v->data ? -1 : *(const uint8_t *)v->data != 0; }
+/* 1: v is true; 0: false; -1: that is not known. */
+static int truth_of(const onnx_value *v) { return !v->data ? -1 : *(const uint8_t *)v->data != 0; }
 
 bool onnx_build_loop(onnx_node *n) {
   const onnx_graph *body = graph_of(n, "body");
@@ -119,8 +117,8 @@ bool onnx_build_loop(onnx_node *n) {
   if (onnx_has(n, 1)) MSC_TRY(onnx_const_int(n, 1, &runs));
   in[1] = onnx_has(n, 1) ? n->in[1] : scalar(n, MSC_I1, 1);
   size_t rounds = 0;
-  for (; (int64_t)rounds < most && truth(in[1]); rounds++) {
-    if (truth(in[1]) < 0) return onnx_refuse(n, "how often it runs is not known when the model is read");
+  for (; (int64_t)rounds < most && truth_of(in[1]); rounds++) {
+    if (truth_of(in[1]) < 0) return onnx_refuse(n, "how often it runs is not known when the model is read");
     if (rounds == MAX_ROUNDS) return onnx_refuse(n, "runs more than %d times", MAX_ROUNDS);
     in[0] = scalar(n, MSC_I64, (int64_t)rounds);
     out = msc_new_array(n->scratch, onnx_value *, body->num_out + 1);
@@ -140,19 +138,12 @@ bool onnx_build_loop(onnx_node *n) {
 
 /* Entry `at` of dimension `axis` of v, without that dimension. */
 static onnx_value *take_entry(onnx_node *n, onnx_value *v, int axis, int64_t at) {
-  msc_value *x = onnx_value_of(n, v), *p = x ? part_of(n->b, x, axis, at, at + 1) : NULL;
-  int64_t dim[MSC_MAX_RANK];
-  if (!p) return NULL;
-  for (int d = 0, k = 0; d < p->type->rank; d++)
-    if (d != axis) dim[k++] = p->type->dim[d];
-  p = reshape(n->b, p, p->type->rank - 1, dim);
-  onnx_value *e = onnx_new_value(n);
-  if (p) e->type = p->type, e->value = p, e->func = n->b->func;
-  return p ? e : NULL;
+  msc_value *x = onnx_value_of(n, v);
+  return onnx_computed(n, onnx_drop_dim(n->b, part_of(n->b, x, axis, at, at + 1), axis));
 }
 
-/* Entry i of the attribute's list, 0 where there is none. */
-static bool list_or_zeros(onnx_node *n, const char *name, size_t num, int64_t *out) {
+/* Reads an attribute of at most `num` integers; those that it lacks are 0. */
+static bool read_ints_or_zeros(onnx_node *n, const char *name, size_t num, int64_t *out) {
   int k = onnx_ints(n, name, out, (int)num);
   for (size_t i = k < 0 ? 0 : (size_t)k; i < num; i++) out[i] = 0;
   return k != -2;
@@ -170,10 +161,10 @@ bool onnx_build_scan(onnx_node *n) {
   int64_t *axes = msc_new_array(n->scratch, int64_t, 2 * n->num_in + 2 * body->num_out + 4),
           *back = axes + n->num_in + 1;
   int64_t *out_axes = back + n->num_in + 1, *out_back = out_axes + body->num_out + 1;
-  MSC_TRY(list_or_zeros(n, "scan_input_axes", (size_t)scans, axes) &&
-          list_or_zeros(n, "scan_input_directions", (size_t)scans, back) &&
-          list_or_zeros(n, "scan_output_axes", gives, out_axes) &&
-          list_or_zeros(n, "scan_output_directions", gives, out_back));
+  MSC_TRY(read_ints_or_zeros(n, "scan_input_axes", (size_t)scans, axes) &&
+          read_ints_or_zeros(n, "scan_input_directions", (size_t)scans, back) &&
+          read_ints_or_zeros(n, "scan_output_axes", gives, out_axes) &&
+          read_ints_or_zeros(n, "scan_output_directions", gives, out_back));
   onnx_value **in = msc_new_array(n->scratch, onnx_value *, n->num_in + 1), **out;
   onnx_value ***stacked = msc_new_array(n->scratch, onnx_value **, gives + 1);
   for (size_t i = 0; i < n->num_in; i++)

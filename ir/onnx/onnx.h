@@ -113,6 +113,8 @@ bool onnx_ints_of(onnx_node *n, size_t i, const char *name, int since, int64_t *
  * inputs, and out_value receives its results. */
 bool onnx_run_graph(onnx_node *n, const onnx_graph *g, size_t num_in, onnx_value *const *in, onnx_value **out_value);
 onnx_value *onnx_new_value(onnx_node *n);
+/* A tensor that ops compute; NULL: v is. */
+onnx_value *onnx_computed(onnx_node *n, msc_value *v);
 /* The file that the node is in. */
 const msc_model_bytes *onnx_file(const onnx_node *n);
 
@@ -123,6 +125,9 @@ static inline msc_value *like(msc_builder *b, const msc_value *x, double c) { re
 
 /* Transposes x so that dimension `from` becomes dimension `to`; the others keep their order. */
 msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to);
+/* Reshapes x so that a dimension of size 1 comes in at place `dim`; without its dimension `dim`, which has size 1. */
+msc_value *onnx_insert_dim(msc_builder *b, msc_value *x, int dim);
+msc_value *onnx_drop_dim(msc_builder *b, msc_value *x, int dim);
 /* A constant tensor of doubles. */
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v);
 /* The places where both masks are true; a mask that is NULL is true everywhere. */

@@ -104,15 +104,16 @@ bool onnx_set_value(onnx_node *n, size_t i, onnx_value *v) {
   return v != NULL;
 }
 
-bool onnx_set(onnx_node *n, size_t i, msc_value *v) {
-  if (!v) return false;
-  onnx_value *o = onnx_value_new(n->r, ONNX_IS_TENSOR);
-  o->type = v->type, o->value = v, o->func = n->b->func;
-  return onnx_set_value(n, i, o);
+onnx_value *onnx_computed(onnx_node *n, msc_value *v) {
+  onnx_value *o = v ? onnx_new_value(n) : NULL;
+  if (o) o->type = v->type, o->value = v, o->func = n->b->func;
+  return o;
 }
 
+bool onnx_set(onnx_node *n, size_t i, msc_value *v) { return v && onnx_set_value(n, i, onnx_computed(n, v)); }
+
 onnx_value *onnx_constant(onnx_node *n, const msc_type *type, const void *data) {
-  onnx_value *o = onnx_value_new(n->r, ONNX_IS_TENSOR);
+  onnx_value *o = onnx_new_value(n);
   o->type = type, o->data = data ? data : "";
   return o;
 }

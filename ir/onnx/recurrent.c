@@ -12,32 +12,34 @@ typedef struct {
   int64_t steps, batch, size; /* of x; of h */
   int64_t direction;          /* number of the one that is being built */
   msc_value *products, *bias; /* x W of all steps [steps,batch,gates size]; [gates size] of each kind */
-  msc_value *r, *recurrent_bias, *peep;
-  msc_value *h, *c;
+  msc_value *r, *recurrent_bias; /* [size,gates size]; of a GRU [size], for its last gate alone */
+  msc_value *peep;               /* weights of the peepholes; NULL: the cell has none */
+  msc_value *h, *c;              /* the state before the next step; c: of an LSTM */
   const char *activation[3];
   double alpha[3], beta[3], clip;
-  bool linear_before_reset, coupled;
+  bool linear_before_reset; /* of a GRU: the reset gate scales a product, not what it is made of */
+  bool coupled;             /* of an LSTM: the forget gate is 1 - the input gate */
 } cell;
 
-/* Entry `direction` of operand i, without that dimension; NULL: absent. */
-static msc_value *direction_of(cell *k, size_t i) {
+/* The part of operand i for this direction, without the dimension of directions; NULL: absent. */
+static msc_value *part_of_direction(cell *k, size_t i) {
   if (!onnx_has(k->n, i)) return NULL;
-  msc_value *v = onnx_in(k->n, i), *p = v ? part_of(k->n->b, v, 0, k->direction, k->direction + 1) : NULL;
-  return p ? reshape(k->n->b, p, p->type->rank - 1, p->type->dim + 1) : NULL;
+  return onnx_drop_dim(k->n->b, part_of(k->n->b, onnx_in(k->n, i), 0, k->direction, k->direction + 1), 0);
 }
 
 static msc_value *slice_gate(cell *k, msc_value *x, int number) {
   return part_of(k->n->b, x, x->type->rank - 1, number * k->size, (number + 1) * k->size);
 }
 
-/* Activation `which` of x, after it was clipped. */
+/* Clips x and applies activation `which` to it. */
 static msc_value *activate(cell *k, int which, msc_value *x) {
   msc_builder *b = k->n->b;
   if (x && k->clip > 0) x = msc_compute(b, "min(max(a, -b), b)", x, like(b, x, k->clip));
   return onnx_activation(k->n, k->activation[which], k->alpha[which], k->beta[which], x);
 }
 
-static msc_value *peep_of(cell *k, int number, msc_value *x, msc_value *c) {
+/* x plus what gate `number` sees of the state c through its peephole, if the cell has some. */
+static msc_value *add_peephole(cell *k, int number, msc_value *x, msc_value *c) {
   if (!k->peep || !x || !c) return x;
   msc_value *w = part_of(k->n->b, k->peep, 0, number * k->size, (number + 1) * k->size);
   return w ? plus(k->n->b, x, times(k->n->b, w, c)) : NULL;
@@ -73,19 +75,19 @@ static msc_value *step_lstm(cell *k, msc_value *x, msc_value **out_c) {
   msc_builder *b = k->n->b;
   msc_value *all = plus(b, x, onnx_matmul(b, k->h, k->r));
   if (!all) return NULL;
-  msc_value *i = activate(k, 0, peep_of(k, 0, slice_gate(k, all, 0), k->c)), *f;
+  msc_value *i = activate(k, 0, add_peephole(k, 0, slice_gate(k, all, 0), k->c)), *f;
   if (k->coupled) f = i ? minus(b, like(b, i, 1), i) : NULL;
-  else f = activate(k, 0, peep_of(k, 2, slice_gate(k, all, 2), k->c));
+  else f = activate(k, 0, add_peephole(k, 2, slice_gate(k, all, 2), k->c));
   msc_value *new = activate(k, 1, slice_gate(k, all, 3));
   if (!i || !f || !new) return NULL;
   msc_value *kept = times(b, f, k->c);
   *out_c = plus(b, kept, times(b, i, new));
-  msc_value *o = activate(k, 0, peep_of(k, 1, slice_gate(k, all, 1), *out_c));
+  msc_value *o = activate(k, 0, add_peephole(k, 1, slice_gate(k, all, 1), *out_c));
   double clip = k->clip;
   k->clip = 0;
-  msc_value *shown = activate(k, 2, *out_c);
+  msc_value *squashed = activate(k, 2, *out_c);
   k->clip = clip;
-  return o && shown ? times(b, o, shown) : NULL;
+  return o && squashed ? times(b, o, squashed) : NULL;
 }
 
 /* Computes one step; rows of the batch whose sequence has ended keep their state. */
@@ -109,43 +111,48 @@ static bool step(cell *k, int64_t t, msc_value *lengths, msc_value **out_y) {
 }
 
 /* The initial state: operand i, or zeros where it is absent. */
-static msc_value *begin_state(cell *k, size_t i, bool batch_first) {
+static msc_value *initial_state(cell *k, size_t i, bool batch_first) {
   msc_builder *b = k->n->b;
   int64_t dim[2] = {k->batch, k->size};
   if (!onnx_has(k->n, i)) return broadcast(b, msc_build_scalar(b, k->products->type->dtype, 0), 2, dim);
-  if (!batch_first) return direction_of(k, i);
-  msc_value *v = onnx_in(k->n, i), *p = v ? part_of(b, v, 1, k->direction, k->direction + 1) : NULL;
+  if (!batch_first) return part_of_direction(k, i);
+  msc_value *p = part_of(b, onnx_in(k->n, i), 1, k->direction, k->direction + 1);
   return p ? reshape(b, p, 2, dim) : NULL;
 }
 
-/* Runs one direction: y [steps,1,batch,size], and the state at the end. */
-static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first, msc_value *lengths,
-                          msc_value **out_y) {
-  onnx_node *n = k->n;
-  msc_builder *b = n->b;
-  msc_value *w = direction_of(k, 1), *r = direction_of(k, 2), *bias = direction_of(k, 3);
+/* Multiplies the inputs of all steps by the weights of one direction, and adds the biases; false after a report.  The
+ * recurrent bias of a GRU's last gate belongs to that gate's own product: it is kept in recurrent_bias. */
+static bool multiply_inputs(cell *k, msc_value *x) {
+  msc_builder *b = k->n->b;
+  msc_value *w = part_of_direction(k, 1), *r = part_of_direction(k, 2), *bias = part_of_direction(k, 3);
   if (!w || !r) return false;
-  const int64_t turned[] = {1, 0};
+  const int64_t swapped[] = {1, 0};
   int64_t all = k->gates * k->size;
   if (w->type->rank != 2 || r->type->rank != 2 || w->type->dim[0] != all || r->type->dim[0] != all)
-    return onnx_refuse(n, "weights do not fit hidden_size %" PRId64, k->size);
-  k->r = transpose(b, r, turned);
-  k->products = onnx_matmul(b, x, transpose(b, w, turned));
+    return onnx_refuse(k->n, "weights do not fit hidden_size %" PRId64, k->size);
+  k->r = transpose(b, r, swapped);
+  k->products = onnx_matmul(b, x, transpose(b, w, swapped));
   k->recurrent_bias = NULL;
-  if (bias && k->products) {
-    msc_value *wb = part_of(b, bias, 0, 0, all), *rb = part_of(b, bias, 0, all, 2 * all);
-    if (!wb || !rb) return false;
-    k->products = plus(b, k->products, wb);
-    if (k->gates == 3) { /* the last gate's belongs to its product */
-      k->recurrent_bias = slice_gate(k, rb, 2);
-      rb = pad_with(b, part_of(b, rb, 0, 0, 2 * k->size), (int64_t[]){0}, (int64_t[]){k->size}, NULL, 0);
-    }
-    k->products = k->products && rb ? plus(b, k->products, rb) : NULL;
+  if (!bias || !k->products) return k->products != NULL;
+  msc_value *wb = part_of(b, bias, 0, 0, all), *rb = part_of(b, bias, 0, all, 2 * all);
+  if (!wb || !rb) return false;
+  k->products = plus(b, k->products, wb);
+  if (k->gates == 3) {
+    k->recurrent_bias = slice_gate(k, rb, 2);
+    rb = pad_with(b, part_of(b, rb, 0, 0, 2 * k->size), (int64_t[]){0}, (int64_t[]){k->size}, NULL, 0);
   }
-  k->peep = k->gates == 4 ? direction_of(k, 7) : NULL;
-  if (!k->products || !(k->h = begin_state(k, 5, batch_first))) return false;
-  if (k->gates == 4 && !(k->c = begin_state(k, 6, batch_first))) return false;
-  msc_value **y = msc_new_array(n->scratch, msc_value *, k->steps + 1);
+  k->products = k->products && rb ? plus(b, k->products, rb) : NULL;
+  return k->products != NULL;
+}
+
+/* Builds all steps of one direction: y [steps,1,batch,size], and in the cell the state after the last. */
+static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first, msc_value *lengths,
+                          msc_value **out_y) {
+  msc_builder *b = k->n->b;
+  MSC_TRY(multiply_inputs(k, x));
+  k->peep = k->gates == 4 ? part_of_direction(k, 7) : NULL;
+  MSC_TRY((k->h = initial_state(k, 5, batch_first)) && (k->gates != 4 || (k->c = initial_state(k, 6, batch_first))));
+  msc_value **y = msc_new_array(k->n->scratch, msc_value *, k->steps + 1);
   for (int64_t i = 0; i < k->steps; i++) {
     int64_t t = reversed ? k->steps - 1 - i : i;
     MSC_TRY(step(k, t, lengths, &y[t]));

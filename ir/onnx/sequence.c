@@ -75,10 +75,10 @@ bool onnx_build_sequence_length(onnx_node *n) {
                            msc_arena_copy(n->scratch, &num, sizeof num));
 }
 
-/* Builds the items behind each other along a dimension, which may be a new one. */
+/* Concatenates the items along a dimension, which may be a new one. */
 bool onnx_build_concat_from_sequence(onnx_node *n) {
   const onnx_value *s = sequence(n, 0);
-  int64_t axis = onnx_int(n, "axis", 0), dim[MSC_MAX_RANK];
+  int64_t axis = onnx_int(n, "axis", 0);
   bool adds = onnx_int(n, "new_axis", 0) != 0;
   int at = 0;
   if (!s) return false;
@@ -90,16 +90,9 @@ bool onnx_build_concat_from_sequence(onnx_node *n) {
     int rank = in[i]->type->rank + adds;
     if (rank > MSC_MAX_RANK) return onnx_refuse(n, "its result has too many dimensions");
     if (!i) MSC_TRY(onnx_axis(n, axis, rank, &at));
-    for (int d = 0; adds && d < rank; d++) dim[d] = d == at ? 1 : in[i]->type->dim[d - (d > at)];
-    if (adds) MSC_TRY((in[i] = reshape(n->b, in[i], rank, dim)));
+    if (adds) MSC_TRY((in[i] = onnx_insert_dim(n->b, in[i], at)));
   }
   return onnx_set(n, 0, s->num_items == 1 ? in[0] : join_along(n->b, at, s->num_items, in));
-}
-
-static onnx_value *as_item(onnx_node *n, msc_value *v) {
-  onnx_value *item = onnx_new_value(n);
-  item->type = v->type, item->value = v, item->func = n->b->func;
-  return item;
 }
 
 /* Builds parts of equal or of given sizes; without sizes, parts of size 1, whose dimension is removed unless keepdims
@@ -120,14 +113,10 @@ bool onnx_build_split_to_sequence(onnx_node *n) {
   if (!listed) num = (size_t)((whole + each - 1) / each);
   onnx_value *y = new_sequence(n, num, 0, NULL);
   for (size_t i = 0; i < num; i++) {
-    int64_t next = listed ? at + sizes[i] : at + each < whole ? at + each : whole, dim[MSC_MAX_RANK];
+    int64_t next = listed ? at + sizes[i] : at + each < whole ? at + each : whole;
     if (next < at || next > whole) return onnx_refuse(n, "its parts do not fit a dimension of size %" PRId64, whole);
     msc_value *p = part_of(n->b, x, axis, at, next);
-    for (int d = 0, k = 0; !keeps && p && d < x->type->rank; d++)
-      if (d != axis) dim[k++] = x->type->dim[d];
-    if (!keeps && p) p = reshape(n->b, p, x->type->rank - 1, dim);
-    if (!p) return false;
-    y->item[i] = as_item(n, p);
+    MSC_TRY((y->item[i] = onnx_computed(n, keeps ? p : onnx_drop_dim(n->b, p, axis))));
     at = next;
   }
   return onnx_set_value(n, 0, y);
