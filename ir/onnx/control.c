@@ -8,25 +8,23 @@ enum { MAX_ROUNDS = 4096 };
 bool onnx_build_constant(onnx_node *n) {
   static const struct {
     const char *name;
-    msc_dtype dtype;
-    bool is_list;
-  } kinds[] = {{"value_float", MSC_F32, false},
-               {"value_floats", MSC_F32, true},
-               {"value_int", MSC_I64, false},
-               {"value_ints", MSC_I64, true}};
-  const onnx_attr *a = onnx_attr_of(n, "value");
+    onnx_attr_type type;
+  } kinds[] = {
+      {"value_float", ONNX_FLOAT}, {"value_floats", ONNX_FLOATS}, {"value_int", ONNX_INT}, {"value_ints", ONNX_INTS}};
+  const onnx_attr *a = onnx_attr_of(n, "value", ONNX_TENSOR);
   if (a) {
     onnx_tensor t;
     const char *wrong = onnx_read_tensor(n->ctx, n->scratch, onnx_file(n), a->tensor, &t);
     return wrong ? onnx_refuse(n, "its value %s", wrong) : onnx_set_constant(n, 0, t.type, t.data);
   }
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    if (!(a = onnx_attr_of(n, kinds[i].name))) continue;
+    if (!(a = onnx_attr_of(n, kinds[i].name, kinds[i].type))) continue;
     int64_t num = (int64_t)a->num;
-    bool is_float = kinds[i].dtype == MSC_F32;
-    const void *data =
-        kinds[i].is_list ? (is_float ? (const void *)a->floats : a->ints) : (is_float ? (const void *)&a->f : &a->i);
-    return onnx_set_constant(n, 0, msc_type_of(n->ctx, kinds[i].dtype, kinds[i].is_list, &num, NULL), data);
+    bool is_float = a->type == ONNX_FLOAT || a->type == ONNX_FLOATS,
+         is_list = a->type == ONNX_FLOATS || a->type == ONNX_INTS;
+    const void *floats = is_list ? a->floats : &a->f, *ints = is_list ? a->ints : &a->i;
+    const msc_type *t = msc_type_of(n->ctx, is_float ? MSC_F32 : MSC_I64, is_list, &num, NULL);
+    return onnx_set_constant(n, 0, t, is_float ? floats : ints);
   }
   return onnx_refuse(n, "has no value that msc reads: texts and sparse tensors are not supported");
 }
@@ -34,7 +32,7 @@ bool onnx_build_constant(onnx_node *n) {
 /* ---- conditions and loops become the ops of all their rounds ---- */
 
 static const onnx_graph *graph_of(onnx_node *n, const char *name) {
-  const onnx_attr *a = onnx_attr_of(n, name);
+  const onnx_attr *a = onnx_attr_of(n, name, ONNX_GRAPH);
   if (!a || !a->graph) return onnx_refuse(n, "lacks the graph '%s'", name), NULL;
   return a->graph;
 }

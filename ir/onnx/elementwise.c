@@ -156,7 +156,7 @@ bool onnx_build_clip(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   if (!x) return false;
   if (n->opset < 11) {
-    const onnx_attr *low = onnx_attr_of(n, "min"), *high = onnx_attr_of(n, "max");
+    const onnx_attr *low = onnx_attr_of(n, "min", ONNX_FLOAT), *high = onnx_attr_of(n, "max", ONNX_FLOAT);
     if (low) x = msc_compute(n->b, "max(a, b)", x, like(n->b, x, (double)low->f));
     if (high && x) x = msc_compute(n->b, "min(a, b)", x, like(n->b, x, (double)high->f));
     return onnx_set(n, 0, x);

@@ -321,7 +321,7 @@ bool onnx_build_compress(onnx_node *n) {
   const int64_t *keep = onnx_const_ints(n, 1, &num);
   if (!x || !keep) return false;
   int axis = 0;
-  bool flat = !onnx_attr_of(n, "axis");
+  bool flat = !onnx_attr_of(n, "axis", ONNX_INT);
   if (!flat) MSC_TRY(onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis));
   int64_t elems = msc_type_elems(x->type), count = 0;
   if (flat) x = reshape(n->b, x, 1, &elems);

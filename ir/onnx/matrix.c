@@ -249,11 +249,10 @@ bool onnx_build_attention(onnx_node *n) {
 
 /* The result of the graph in attribute `name`, if there is one, for x; x itself without. */
 static msc_value *run_modifier(onnx_node *n, const char *name, msc_value *x) {
-  const onnx_attr *a = onnx_attr_of(n, name);
-  onnx_value *in = onnx_new_value(n), *out[1];
+  const onnx_attr *a = onnx_attr_of(n, name, ONNX_GRAPH);
+  onnx_value *in = onnx_computed(n, x), *out[1];
   if (!a || !x) return x;
   if (!a->graph || a->graph->num_out != 1) return onnx_refuse(n, "'%s' must be a graph of one output", name), NULL;
-  in->type = x->type, in->value = x, in->func = n->b->func;
   if (!onnx_run_graph(n, a->graph, 1, &in, out)) return NULL;
   return out[0]->kind == ONNX_IS_FAULTY ? NULL : onnx_value_of(n, out[0]);
 }

@@ -173,6 +173,8 @@ static onnx_attr decode_attr(decoder *d, proto_bytes b) {
   }
   if (a.ref && !*a.ref) a.ref = NULL;
   if (a.type == ONNX_NO_TYPE) a.type = guess_type(whole);
+  /* `num` counts the list that is there, so it must be the one that the type says */
+  if (list && a.type >= ONNX_FLOATS && a.type <= ONNX_STRINGS && (uint32_t)a.type + 1 != list) d->ok = false;
   return a;
 }
 

@@ -135,7 +135,7 @@ bool onnx_build_split(onnx_node *n) {
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
   MSC_TRY(onnx_ints_of(n, 1, "split", 13, size, (int)n->num_out, &num));
   int64_t parts = onnx_int(n, "num_outputs", (int64_t)n->num_out), whole = x->type->dim[axis];
-  if (num < 0 && parts != (int64_t)n->num_out)
+  if (num < 0 && (parts != (int64_t)n->num_out || !parts))
     return onnx_refuse(n, "num_outputs is %" PRId64 ", but it has %zu outputs", parts, n->num_out);
   if (num >= 0 && (size_t)num != n->num_out) return onnx_refuse(n, "says %d sizes for %zu outputs", num, n->num_out);
   int64_t each = num < 0 ? (whole + parts - 1) / parts : 0;
@@ -352,7 +352,7 @@ bool onnx_build_space_to_depth(onnx_node *n) {
 bool onnx_build_constant_of_shape(onnx_node *n) {
   int64_t dim[MSC_MAX_RANK];
   int num;
-  const onnx_attr *value = onnx_attr_of(n, "value");
+  const onnx_attr *value = onnx_attr_of(n, "value", ONNX_TENSOR);
   onnx_tensor t = {.type = msc_type_of(n->ctx, MSC_F32, 0, NULL, NULL), .data = &(float){0}, .bytes = 4};
   MSC_TRY(onnx_ints_of(n, 0, "shape", 1, dim, MSC_MAX_RANK, &num));
   const char *wrong = value ? onnx_read_tensor(n->ctx, n->scratch, NULL, value->tensor, &t) : NULL;

@@ -213,7 +213,7 @@ bool onnx_build_softmax(onnx_node *n) {
 /* The weighted loss -log_probabilities[label]; ignored labels have weight 0.  Channels are dimension 1. */
 static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_value *weight) {
   const char *how = onnx_text(n, "reduction", "mean");
-  const onnx_attr *ignore = onnx_attr_of(n, "ignore_index");
+  const onnx_attr *ignore = onnx_attr_of(n, "ignore_index", ONNX_INT);
   if (!logs || !labels) return NULL;
   if (logs->type->rank < 2 || labels->type->rank != logs->type->rank - 1)
     return onnx_refuse(n, "labels have rank %d, scores %d", labels->type->rank, logs->type->rank), NULL;

@@ -97,8 +97,9 @@ const double *onnx_const_floats(onnx_node *n, size_t i, size_t *out_num);
 bool onnx_const_int(onnx_node *n, size_t i, int64_t *out_v);
 bool onnx_const_float(onnx_node *n, size_t i, double *out_v);
 
-/* Finds an attribute; NULL: absent.  Attributes that the builder does not read are reported after it. */
-const onnx_attr *onnx_attr_of(onnx_node *n, const char *name);
+/* Finds an attribute; NULL: absent, or, after a report, of another type.  Attributes that the builder does not read are
+ * reported after it. */
+const onnx_attr *onnx_attr_of(onnx_node *n, const char *name, onnx_attr_type type);
 int64_t onnx_int(onnx_node *n, const char *name, int64_t absent);
 double onnx_float(onnx_node *n, const char *name, double absent);
 const char *onnx_text(onnx_node *n, const char *name, const char *absent);

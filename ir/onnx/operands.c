@@ -182,39 +182,33 @@ bool onnx_const_float(onnx_node *n, size_t i, double *out_v) {
 
 /* ---- attributes ---- */
 
-const onnx_attr *onnx_attr_of(onnx_node *n, const char *name) {
-  for (size_t i = 0; i < n->num_attrs; i++)
-    if (!strcmp(n->attr[i].name, name)) {
-      if (i < 64) n->attrs_seen |= UINT64_C(1) << i;
-      return &n->attr[i];
-    }
-  return NULL;
-}
-
-static const onnx_attr *typed_attr(onnx_node *n, const char *name, onnx_attr_type type) {
-  const onnx_attr *a = onnx_attr_of(n, name);
-  if (!a || a->type == type) return a;
-  onnx_refuse(n, "attribute '%s' is of the wrong kind", name);
+const onnx_attr *onnx_attr_of(onnx_node *n, const char *name, onnx_attr_type type) {
+  for (size_t i = 0; i < n->num_attrs; i++) {
+    if (strcmp(n->attr[i].name, name)) continue;
+    if (i < 64) n->attrs_seen |= UINT64_C(1) << i;
+    if (n->attr[i].type == type) return &n->attr[i];
+    return onnx_refuse(n, "attribute '%s' is of the wrong kind", name), NULL;
+  }
   return NULL;
 }
 
 int64_t onnx_int(onnx_node *n, const char *name, int64_t absent) {
-  const onnx_attr *a = typed_attr(n, name, ONNX_INT);
+  const onnx_attr *a = onnx_attr_of(n, name, ONNX_INT);
   return a ? a->i : absent;
 }
 
 double onnx_float(onnx_node *n, const char *name, double absent) {
-  const onnx_attr *a = typed_attr(n, name, ONNX_FLOAT);
+  const onnx_attr *a = onnx_attr_of(n, name, ONNX_FLOAT);
   return a ? (double)a->f : absent;
 }
 
 const char *onnx_text(onnx_node *n, const char *name, const char *absent) {
-  const onnx_attr *a = typed_attr(n, name, ONNX_STRING);
+  const onnx_attr *a = onnx_attr_of(n, name, ONNX_STRING);
   return a && a->s ? a->s : absent;
 }
 
 int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max) {
-  const onnx_attr *a = typed_attr(n, name, ONNX_INTS);
+  const onnx_attr *a = onnx_attr_of(n, name, ONNX_INTS);
   if (!a) return -1;
   if (a->num > (size_t)max) {
     onnx_refuse(n, "attribute '%s' has %zu entries, at most %d are possible", name, a->num, max);

@@ -165,8 +165,9 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
 static bool read_activations(cell *k, int d, int num) {
   static const char *const own[3][3] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
   onnx_node *n = k->n;
-  const onnx_attr *names = onnx_attr_of(n, "activations"), *alpha = onnx_attr_of(n, "activation_alpha"),
-                  *beta = onnx_attr_of(n, "activation_beta");
+  const onnx_attr *names = onnx_attr_of(n, "activations", ONNX_STRINGS),
+                  *alpha = onnx_attr_of(n, "activation_alpha", ONNX_FLOATS),
+                  *beta = onnx_attr_of(n, "activation_beta", ONNX_FLOATS);
   for (int i = 0; i < num; i++) {
     size_t at = (size_t)(d * num + i);
     k->activation[i] = names && at < names->num ? names->strings[at] : own[num - 1][i];

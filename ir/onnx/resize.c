@@ -195,7 +195,7 @@ bool onnx_build_upsample(onnx_node *n) {
     MSC_TRY(scales_of(n, x->type, 1, 9, x->type->rank, axis, scale, size));
     return resize_by(n, &r, x, scale, size, roi);
   }
-  const onnx_attr *scales = onnx_attr_of(n, "scales");
+  const onnx_attr *scales = onnx_attr_of(n, "scales", ONNX_FLOATS);
   if (!scales || scales->type != ONNX_FLOATS || scales->num != (size_t)x->type->rank)
     return onnx_refuse(n, "its scales are not as many as dimensions");
   for (int d = 0; d < x->type->rank; d++) {

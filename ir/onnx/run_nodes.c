@@ -55,7 +55,7 @@ static bool check_attrs_seen(onnx_node *n) {
  * returns true. */
 static bool build_node(onnx_node *n) {
   int errors = msc_num_errors(n->ctx);
-  if (n->opset < 6) onnx_attr_of(n, "consumed_inputs"); /* says nothing about values */
+  if (n->opset < 6) onnx_attr_of(n, "consumed_inputs", ONNX_INTS); /* says nothing about values */
   bool ok = n->row->build(n);
   if (ok) ok = check_attrs_seen(n);
   for (size_t i = 0; ok && i < n->num_out; i++)

@@ -187,8 +187,9 @@ bool onnx_build_tf_idf(onnx_node *n) {
   const char *mode = onnx_text(n, "mode", "TF");
   int64_t least = onnx_int(n, "min_gram_length", 1), most = onnx_int(n, "max_gram_length", 1);
   int64_t skips = onnx_int(n, "max_skip_count", 0), width = 0, seen = 0;
-  const onnx_attr *counts = onnx_attr_of(n, "ngram_counts"), *where = onnx_attr_of(n, "ngram_indexes"),
-                  *pool = onnx_attr_of(n, "pool_int64s"), *weights = onnx_attr_of(n, "weights");
+  const onnx_attr *counts = onnx_attr_of(n, "ngram_counts", ONNX_INTS),
+                  *where = onnx_attr_of(n, "ngram_indexes", ONNX_INTS),
+                  *pool = onnx_attr_of(n, "pool_int64s", ONNX_INTS), *weights = onnx_attr_of(n, "weights", ONNX_FLOATS);
   if (!x || !counts || !where || !pool) return x && onnx_refuse(n, "has no pool of integers: texts are not supported");
   if (x->type->rank > 2 || x->type->rank < 1 || most > (int64_t)counts->num || least < 1 || skips < 0 || skips > 100)
     return onnx_refuse(n, "rank, length or skips is out of range");

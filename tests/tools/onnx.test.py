@@ -74,6 +74,18 @@ expect.check(f"BitwiseXor is one op, not {ops}", ops == ["msc.bitwise_xor"])
 refused(model([node("HardSigmoid", [], ["y"])], [X], [Y]),
         "bad.onnx: error: op 'y': HardSigmoid: lacks input 0 [E0111]\n")
 
+# Attributes of another type than the operator's, and no results.
+STEPS = value("x", F32, [2, 1, 3])
+CELL = [floats("w", [1, 2, 3], [1] * 6), floats("r", [1, 2, 2], [1] * 4)]
+refused(model([node("RNN", ["x", "w", "r"], ["y"], activations=[1])], [STEPS], [value("y", F32, [2, 1, 1, 2])], CELL),
+        "bad.onnx: error: op 'y': RNN: attribute 'activations' is of the wrong kind [E0111]\n")
+refused(model([node("Constant", [], ["y"], value_floats=[3])], [X], [value("y", F32, [1])]),
+        "bad.onnx: error: op 'y': Constant: attribute 'value_floats' is of the wrong kind [E0111]\n"
+        "bad.onnx: error: op 'y': Constant: has no value that msc reads: texts and sparse tensors are not supported "
+        "[E0111]\n")
+refused(model([node("Split", ["x"], [], name="s"), node("Relu", ["x"], ["y"])], [X], [Y]),
+        "bad.onnx: error: op 's': Split: num_outputs is 0, but it has 0 outputs [E0111]\n")
+
 # Shapes that the file computes are numbers when it is read; float initializers are parameters, in a file beside it.
 w, b = floats("w", [3, 2], [1, 2, 3, 4, 5, 6]), floats("b", [2], [0.5, -0.5])
 computes(
