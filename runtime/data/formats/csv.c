@@ -39,7 +39,7 @@ static mscrt_status *add_line(table *t, uint64_t begin) {
 static mscrt_status *find_lines(table *t) {
   uint64_t begin = 0;
   mscrt_status *s = NULL;
-  char *chunk = malloc(CHUNK);
+  char *chunk = malloc(CHUNK), last = 0; /* of the chunk before */
   if (!chunk) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   for (uint64_t at = 0; at < t->blob.bytes && !s; at += CHUNK) {
     size_t num = t->blob.bytes - at < CHUNK ? (size_t)(t->blob.bytes - at) : CHUNK;
@@ -48,10 +48,11 @@ static mscrt_status *find_lines(table *t) {
       const char *newline = memchr(p, '\n', (size_t)(end - p));
       if (!newline) break;
       uint64_t next = at + (uint64_t)(newline - chunk) + 1;
-      bool empty = next - begin == 1 || (next - begin == 2 && newline > chunk && newline[-1] == '\r');
+      bool empty = next - begin == 1 || (next - begin == 2 && (newline > chunk ? newline[-1] : last) == '\r');
       if (!empty) s = add_line(t, begin);
       begin = next, p = newline;
     }
+    last = chunk[num - 1];
   }
   if (!s && begin < t->blob.bytes) s = add_line(t, begin);
   free(chunk);

@@ -79,13 +79,14 @@ static uint64_t take_bits(const uint8_t *at, const uint8_t *end, uint64_t bit, i
 static void begin_run(numbers *n) {
   uint64_t head = take_varint(&n->at, n->end, &n->bad), left = (uint64_t)(n->end - n->at);
   uint64_t bytes = ((uint64_t)n->width + 7) / 8, packed = (head >> 1) * (uint64_t)n->width;
+  n->bad |= !(head >> 1);
   if (n->bad) return;
   if (head & 1) {
     n->bad = head >> 1 > UINT32_MAX || (packed > left && packed > left + (uint64_t)n->width);
     n->packed = (head >> 1) * 8, n->bit = 0;
     return;
   }
-  n->bad = bytes > left || !(head >> 1);
+  n->bad = bytes > left;
   if (n->bad) return;
   n->run = head >> 1;
   n->value = take_bits(n->at, n->end, 0, n->width);
