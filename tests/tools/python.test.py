@@ -371,6 +371,12 @@ mistake(lambda g, x: g.relu(x, pipeline_stag=1), "there is no hint pipeline_stag
 mistake(lambda g, x: g.relu(x, pipeline_stage=-1), "pipeline_stage=-1 must be a whole number from 0 on")
 mistake(lambda g, x: g.parameter("w", "f32", [2], comm_fusion=-1), "comm_fusion=-1 must be a whole number from 0 on")
 mistake(lambda g, x: g.relu(3), "relu: operands must be tensors of this graph, not 3")
+mistake(lambda g, x: g.output("o", msc.Graph("other").input("z", "f32", [2, 3])),
+        "output 'o' must be a tensor of this graph, not Tensor(f32, [2, 3])")
+mistake(lambda g, x: g.loss(msc.Graph("other").input("z", "f32", [])),
+        "the loss must be a tensor of this graph, not Tensor(f32, [])")
+mistake(lambda g, x: g.new_value(g.parameter("w", "f32", [4, 8], init="zeros", trainable=False), 1),
+        "new_value: the second argument must be a tensor of this graph, not 1")
 mistake(lambda g, x: g.reshape(x), "missing a required argument: 'shape'")
 mistake(lambda g, x: g.input("y", "float32", [1]), "there is no element type float32; did you mean f32?")
 mistake(lambda g, x: g.input("y", "f32", [1], role="lable"), "there is no role lable; did you mean label?")

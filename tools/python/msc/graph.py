@@ -544,24 +544,31 @@ class Graph:
 
     # ---- outputs and training ----
 
+    def _number(self, what, tensor):
+        """The number of a tensor of this graph."""
+        if not isinstance(tensor, Tensor) or tensor.graph is not self:
+            raise Error(f"{what} must be a tensor of this graph, not {tensor!r}")
+        return tensor.number
+
     def output(self, name, tensor):
         """The tensor can be read by this name after a step, and be predicted."""
-        self._outputs.append({"name": name, "value": tensor.number})
+        self._outputs.append({"name": name, "value": self._number(f"output '{name}'", tensor)})
 
     def new_value(self, parameter, tensor):
         """Every training step the parameter, which is not trainable, takes the value of the tensor, as running
         statistics do."""
+        number = self._number("new_value: the first argument", parameter)
         for p in self._parameters:
-            if p["value"] == parameter.number:
+            if p["value"] == number:
                 if p.get("trainable", True):
                     raise Error(f"parameter {p['name']} is trained; make it with trainable=False")
-                self._state.append({"name": p["name"], "value": tensor.number})
+                self._state.append({"name": p["name"], "value": self._number("new_value: the second argument", tensor)})
                 return
         raise Error("new_value: the first argument is no parameter")
 
     def loss(self, tensor, micro_size=1):
         """What training makes small: a tensor of one number; a step cuts its batch into micro_size micro-batches."""
-        self._loss, self._micro_size = tensor.number, micro_size
+        self._loss, self._micro_size = self._number("the loss", tensor), micro_size
 
     def optimizer(self, kind, parameters=None, **attrs):
         """kind: sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb; parameters: names, for one group
