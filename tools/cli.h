@@ -131,6 +131,11 @@ const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
+/* Checks each key of --config and --set by itself, for commands that have no use for them; false after reports. */
+bool cli_check_keys(cli *c);
+/* True if the keys of --config and --set have the values that a plan records (JSON, as mscrt_plan_config gives it);
+ * false after reports. Which rank is asked about, and where strategies lie, is not the plan's. */
+bool cli_keys_fit(cli *c, const char *recorded);
 /* *out_rank: the rank of a plan for `ranks` ranks that the command is about: the key global_rank of this command, else
  * `recorded`, its value in the plan (-1: not set).  False after a report: there is no such rank. */
 bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank);

@@ -26,6 +26,8 @@ struct cli_state {
   int64_t started_ns, progress_ns;
   cli_output *outputs;        /* open ones */
   cli_known_file *known;      /* files that were read or written so far */
+  struct msc_config *config;  /* of --config, the environment and --set, once it was read */
+  bool config_ok;             /* nothing was reported then */
 };
 
 /* msc.c: the commands, in the order of commands.def */

@@ -83,12 +83,25 @@ os.symlink("w.safetensors", "link")
 expect(f"run plan.bin {DATA} --save link", 1, "msc: error: link: a link to nothing; give the file [E0114]\n", "")
 expect(f"run plan.bin {DATA} --save nodir/w.st", 3,
        "msc: error: nodir/w.st: cannot create: No such file or directory [E0117]\n", "")
+for path, why in (("nodir/t.json", "No such file or directory"), ("folder", "Is a directory")):
+    expect(f"run plan.bin {DATA} --trace {path}", 1, f"{path}: error: cannot write: {why} [E0112]\n", "")
 for name in ("tt", "./tt", os.path.abspath("tt")):
     expect(f"run plan.bin {DATA} --save tt --trace {name}", 1,
            f"{name}: error: cannot write: it is the output 'tt' of this command [E0112]\n", "")
 write("w.safetensors", "")
 expect(f"run plan.bin {DATA} --save link", 0, "", None)
 expect.check("weights go where a link leads", os.path.islink("link") and os.path.getsize("w.safetensors") > 784 * 40)
+
+# A key has an effect or is refused, by commands that are about a plan too.
+expect(f"run plan.bin {DATA} --set device_nmu=2", 1,
+       "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]\n", "")
+expect("explain plan.bin --config nofile", 1, "nofile: error: cannot read: No such file or directory [E0112]\n", "")
+write("keys.json", '{"device_num": 1,\n "micro_size": 2, "strategy_ckpt_save_file": "s.json"}')
+expect(f"run plan.bin {DATA} --config keys.json", 1,
+       "keys.json:2:2: error: micro_size is 2, but the plan was compiled with 1; keys are for msc compile [E0110]\n"
+       '    2 |  "micro_size": 2, "strategy_ckpt_save_file": "s.json"}\n      |  ^\n', "")
+expect(f"run plan.bin {DATA} --config keys.json --set micro_size=1 --set global_rank=0", 0, "", None)
+os.remove("keys.json")
 
 # What is noted of plans stays bounded: the oldest notes go.
 notes = os.path.join("cache", "msc", "plans")

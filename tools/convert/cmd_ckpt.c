@@ -305,17 +305,14 @@ static int with_archive(cli *c, const char *path, on_archive *run) {
   return code;
 }
 
-/* Runs a function on the archive at a path, or with `many` on all checkpoints of a folder, the newest first. */
+/* Runs a function on the archive at a path. Of a folder of checkpoints it runs on the newest, as --resume does, or with
+ * `many` on all of them, the newest first. */
 static int with_archives(cli *c, const char *path, on_archive *run, bool many) {
   char one[CHECKPOINT_PATH];
   int64_t step = checkpoint_below(path, INT64_MAX);
   int worst = CLI_OK;
   if (step < 0) return with_archive(c, path, run);
-  if (!many && checkpoint_path(path, step, one)) {
-    msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "holds several checkpoints; give one of them, as %s", one);
-    return CLI_INPUT;
-  }
-  for (; step >= 0; step = checkpoint_below(path, step)) {
+  for (bool first = true; step >= 0 && (many || first); step = checkpoint_below(path, step), first = false) {
     int code = checkpoint_path(path, step, one) ? with_archive(c, one, run) : CLI_INPUT;
     worst = code > worst ? code : worst;
   }

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool part_path(const char *path, int rank, char *out, size_t room) {
@@ -51,6 +52,22 @@ bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t be
   bool ok = json_dump_file(all, part, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0;
   json_decref(all);
   return ok;
+}
+
+int trace_check(cli *c, const char *path, int rank) {
+  char part[4096];
+  struct stat info;
+  FILE *f = NULL;
+  if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) errno = EISDIR;
+  else if (!part_path(path, rank, part, sizeof part)) errno = ENAMETOOLONG;
+  else f = fopen(part, "we");
+  if (!f) {
+    msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: %s", strerror(errno));
+    return CLI_INPUT;
+  }
+  fclose(f);
+  unlink(part);
+  return CLI_OK;
 }
 
 void trace_drop_parts(const char *path, int first, int num) {

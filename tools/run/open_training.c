@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/run/checkpoint_folders.h"
+#include "tools/run/measured_trace.h"
 #include "tools/status.h"
 #include "tools/run/training.h"
 #include "tools/compile/trust.h"
@@ -51,6 +52,7 @@ static int open_run_plan(training *t) {
   }
   if (!s) s = open_family(t, &o);
   if (s) return status_report(c, c->operands[0], "", s);
+  if (!cli_keys_fit(c, mscrt_plan_config(t->plan))) return CLI_INPUT;
   t->ranks = t->joins ? t->job.ranks : (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
   if (choose_plan_of_family(t)) return CLI_OK;
   msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
@@ -325,7 +327,9 @@ static int check_files(training *t) {
   if (!cli_claim_output(c, save) || !cli_claim_output(c, t->trace)) return CLI_INPUT;
   for (size_t i = 0; i < t->num_sinks; i++)
     if (!cli_claim_output(c, t->sinks[i].file)) return CLI_INPUT;
-  int code = save ? status_of_rank(c, NULL, MSC_E_DATA, mscrt_check_save(save)) : CLI_OK;
+  int code = t->trace ? trace_check(c, t->trace, t->joins ? t->job.rank : 0) : CLI_OK;
+  if (code != CLI_OK) return code;
+  if (save) code = status_of_rank(c, NULL, MSC_E_DATA, mscrt_check_save(save));
   if (code != CLI_OK) return code;
   if (t->num_sinks) code = status_of_rank(c, NULL, MSC_E_DATA, mscrt_check_predict(t->data, t->num_sinks, t->sinks));
   if (code != CLI_OK) return code;

@@ -454,7 +454,9 @@ int run_training_rank(void *arg, int rank, const launch_line *line) {
   int code = status_of_rank(t->c, line, MSC_E_DATA, s);
   if (!s && t->stopped) code = 128 + SIGTERM;
   if (!s && t->trace && t->ctx && !trace_part(t->trace, rank, t->ctx, t->begin_ns)) {
-    launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
+    launch_report(t->c, line, MSC_E_TARGET,
+                  msc_arena_printf(msc_context_arena(t->c->ctx), "%s: the trace cannot be written: %s", t->trace,
+                                   strerror(errno)));
     code = CLI_ENVIRONMENT;
   }
   mscrt_close(t->ctx);
