@@ -194,7 +194,8 @@ size_t msc_compiler_num_messages(const msc_compiler *c) {
 
 msc_message msc_compiler_message(const msc_compiler *c, size_t i) {
   const msc_diag *d = msc_diags(c->ctx);
-  while (i--) d = d->next;
+  while (d && i--) d = d->next;
+  if (!d) return (msc_message){.text = ""};
   msc_message m = {.kind = (msc_message_kind)d->severity, .text = d->text, .op = d->op_name};
   if (d->code) snprintf(m.code, sizeof m.code, "E%04u", (unsigned)d->code % 10000);
   if (d->loc) m.file = d->loc->file, m.line = d->loc->line, m.column = d->loc->col;

@@ -116,6 +116,7 @@ typedef struct {
 
 /* The number of messages so far, which are in order. */
 MSC_API size_t msc_compiler_num_messages(const msc_compiler *c);
+/* Message i of them, whose texts live as long as c; if there are not so many, one whose text is "". */
 MSC_API msc_message msc_compiler_message(const msc_compiler *c, size_t i);
 
 #ifdef __cplusplus

@@ -12,7 +12,6 @@ enum { BLOCKS = 8 /* places that are summed at once */, SUMS = MSC_WINDOWS_SUMS,
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float sixteen __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t lanes_of_two __attribute__((vector_size(16)));
 
 typedef struct {
   msc_windows v;
@@ -34,14 +33,14 @@ typedef struct {
 /* ---- channels as the last dimension ---- */
 
 static inline void turn_square(four *a, four *b, four *c, four *d) {
-  four ab = __builtin_shuffle(*a, *b, (lanes_of_two){0, 4, 1, 5}),
-       cd = __builtin_shuffle(*c, *d, (lanes_of_two){0, 4, 1, 5}),
-       ef = __builtin_shuffle(*a, *b, (lanes_of_two){2, 6, 3, 7}),
-       gh = __builtin_shuffle(*c, *d, (lanes_of_two){2, 6, 3, 7});
-  *a = __builtin_shuffle(ab, cd, (lanes_of_two){0, 1, 4, 5}),
-  *b = __builtin_shuffle(ab, cd, (lanes_of_two){2, 3, 6, 7});
-  *c = __builtin_shuffle(ef, gh, (lanes_of_two){0, 1, 4, 5}),
-  *d = __builtin_shuffle(ef, gh, (lanes_of_two){2, 3, 6, 7});
+  four ab = __builtin_shufflevector(*a, *b, 0, 4, 1, 5),
+       cd = __builtin_shufflevector(*c, *d, 0, 4, 1, 5),
+       ef = __builtin_shufflevector(*a, *b, 2, 6, 3, 7),
+       gh = __builtin_shufflevector(*c, *d, 2, 6, 3, 7);
+  *a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5),
+  *b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  *c = __builtin_shufflevector(ef, gh, 0, 1, 4, 5),
+  *d = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
 }
 
 /* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. Squares beside

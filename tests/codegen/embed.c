@@ -289,6 +289,7 @@ static void cancelled_compilation(void **state) {
   assert_false(msc_compiler_compile(c, "model.mlir", model, strlen(model), &plan, &size));
   expect_message(c, "", "cancelled");
   assert_string_equal(msc_compiler_message(c, 0).code, "E0126");
+  assert_string_equal(msc_compiler_message(c, msc_compiler_num_messages(c)).text, "");
   msc_compiler_free(c);
   char *text = write_deep_model(6000);
   c = msc_compiler_new(NULL);
