@@ -65,7 +65,7 @@ static bool run_command(msc_context *ctx, void *arg) {
   c->state->colour = wants_colour(cli_text(c, "color"));
   msc_context_limit(ctx, (size_t)cli_int(c, "max-memory", 0));
   k->code = CLI_INPUT; /* what remains when the arena is exhausted */
-  if (cli_check_keys(c)) k->code = c->state->command->run(c);
+  k->code = c->state->command->run(c);
   return true;
 }
 

@@ -92,10 +92,10 @@ write("w.safetensors", "")
 expect(f"run plan.bin {DATA} --save link", 0, "", None)
 expect.check("weights go where a link leads", os.path.islink("link") and os.path.getsize("w.safetensors") > 784 * 40)
 
-# A key has an effect or is refused, by commands that are about a plan too.
+# A key has an effect or is refused, also where a plan runs.
 expect(f"run plan.bin {DATA} --set device_nmu=2", 1,
        "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]\n", "")
-expect("explain plan.bin --config nofile", 1, "nofile: error: cannot read: No such file or directory [E0112]\n", "")
+expect(f"run plan.bin {DATA} --config nofile", 1, "nofile: error: cannot read: No such file or directory [E0112]\n", "")
 write("keys.json", '{"device_num": 1,\n "micro_size": 2, "strategy_ckpt_save_file": "s.json"}')
 expect(f"run plan.bin {DATA} --config keys.json", 1,
        "keys.json:2:2: error: micro_size is 2, but the plan was compiled with 1; keys are for msc compile [E0110]\n"

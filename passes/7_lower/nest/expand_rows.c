@@ -62,8 +62,8 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   return msc_info(op)->facts.mean ? divide_by(n, v, count_reduced(op, local)) : v;
 }
 
-/* The loop over the inner dimension of product y, which is dimension d of operand a; -1: size 1. In z * z that dimension
- * may be in one loop with the result's columns; then the product has a loop of its own. */
+/* The loop over the inner dimension of product y, which is dimension d of operand a; -1: size 1. In z * z that
+ * dimension may be in one loop with the result's columns; then the product has a loop of its own. */
 static int inner_axis(msc_nester *n, int a, int d, int y, const msc_view *view) {
   int axis = msc_nest_axis(n, a, d);
   for (int i = 0; axis >= 0 && i < n->value[y].value->type->rank; i++)
