@@ -20,9 +20,9 @@ FIRST, LAST = map(
     int,
     os.environ.get("RANDOM_PIPELINES", "1:1000" if "MSC_TEST_SLOW" in os.environ else "570:596").split(":"))
 SEMI = {"parallel_mode": "semi_auto_parallel"}
-# Reasons of the user's: the model mixes samples, has too few layers or samples, or nothing to train.
+# Reasons of the user's: the model mixes samples, has too few layers or samples, nothing to train, or a lazy optimizer.
 REASONS = (r"mixes samples of the batch|does not divide|there are only \d+ layers|no trainable parameter|is in stage|"
-           r"layers cannot")
+           r"layers cannot|lazy updates of micro-batches")
 
 
 def program(seed):
