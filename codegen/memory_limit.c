@@ -147,8 +147,8 @@ static bool is_of_evaluation(const msc_plan *p, const msc_peak *peak) {
 static void note_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m,
                             const msc_peak *peak) {
   uint64_t all = sum_memory(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
-  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto") || is_of_evaluation(p, peak);
-  if (is_of_evaluation(p, peak))
+  bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto"), evaluates = is_of_evaluation(p, peak);
+  if (evaluates)
     msc_note(p->ctx, NULL,
              "evaluation, which returns the outputs of the model, needs most; a memory_limit of %" PRIu64 " would do",
              all);
@@ -158,7 +158,7 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
     msc_note(p->ctx, NULL,
              "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
   const char *text = "";
-  if (!recomputes && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
+  if (!recomputes && !evaluates && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
   if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4)
     text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
   if (!msc_config_bool(config, MSC_KEY_auto_offload) && kept >= all / 4)

@@ -40,7 +40,7 @@ typedef struct {
   int64_t least;                /* bytes that a plan needs beside them, whatever is chosen: those of evaluation */
   const char *unit[MOST_UNITS]; /* names of ops of the forward, whose expansions carry them too */
   size_t num_units;
-  trial best; /* bytes -1: there is none yet */
+  trial best;                   /* bytes -1: there is none yet */
 } trials;
 
 /* ---- a trial ---- */
@@ -86,9 +86,8 @@ static void mark_choice(const trials *t, msc_func *train, const choice *c) {
   }
 }
 
+/* True for the functions of a training step: the whole step, or its sections. The others evaluate. */
 static bool is_of_step(const msc_func *f) { return !strncmp(f->name, "train", 5); }
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Measures a compiled trial: its constants and largest scratch memory, which are the trial's bytes, and the time of all
  * functions of the step one after the other. */
@@ -100,11 +99,11 @@ static void measure_trial(trials *t, msc_module *m, trial *r) {
   for (msc_func *f = m->first; f; f = f->next) {
     const msc_attr_value *v = msc_func_attr(f, MSC_FACT(scratch));
     int64_t *most = is_of_step(f) ? &step : &evaluation;
-    if (v) *most = larger(*most, v->i + MSC_FLAG_BYTES);
+    if (v) *most = msc_max(*most, v->i + MSC_FLAG_BYTES);
     constants += constant_bytes(f);
     if (is_of_step(f)) r->ns += (int64_t)msc_section_ns(&pass, f);
   }
-  r->bytes = larger(step, evaluation) + constants;
+  r->bytes = msc_max(step, evaluation) + constants;
   t->least = evaluation;
   msc_arena_free(scratch);
 }
@@ -130,7 +129,6 @@ static trial compile_copy(trials *t, choice c) {
   msc_end_phase(t->o, "modules copied", begin);
   if (!msc_compile_stretch(t->ctx, m, &o, MSC_AT_partitioned, MSC_AT_placed)) return r;
   begin = msc_clock_ns();
-  r.bytes = 0;
   measure_trial(t, m, &r);
   msc_end_phase(t->o, "trials measured", begin);
   return r;

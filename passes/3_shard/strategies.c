@@ -139,6 +139,7 @@ typedef struct {
   bool *drawn; /* by value: it is a random draw, or elementwise ops, as the casts of compute_type, made it */
 } batch_search;
 
+/* Sets `drawn`, in program order. */
 static void find_drawn(batch_search *s) {
   for (size_t i = 0; i < s->g->num_ops; i++) {
     const msc_op *op = s->g->op[i].op;
@@ -158,7 +159,8 @@ static void mark_draw(batch_search *s, const msc_value *v, int d) {
   const shard_op *o = &s->g->op[op->id];
   int letter = major_letter(o, o->rule.num_in, d);
   if (o->group < 0 || letter < 0) return;
-  if (s->g->group[o->group].leader == op) s->letter_of_group[o->group] = (int8_t)letter; /* else: of a cast's partner */
+  /* A cast shares the group of the op whose layout it has: that op's letter counts. */
+  if (s->g->group[o->group].leader == op) s->letter_of_group[o->group] = (int8_t)letter;
   s->dim[v->id] = (int8_t)d;
   for (int t = 0; t < o->rule.num_in; t++)
     for (int k = 0; k < o->rule.tensor[t].rank; k++)

@@ -78,6 +78,7 @@ static void cast_splats(msc_func *f) {
   }
 }
 
+/* Gives every user of a splat but one a copy of its own, and moves the splat in front of the user that is left. */
 static void copy_for_users(msc_func *f, msc_op *splat) {
   while (msc_has_uses(&splat->out[0]) && !msc_has_one_use(&splat->out[0])) {
     msc_use *u = splat->out[0].uses;
