@@ -432,6 +432,10 @@ expect.check(
     "mlp", "%x: tensor<16x784xf32>, %y: tensor<16x1xf32>" in text and
     lines(text, r"transpose_b = (\w+)") == ["true"] and "msc.mean_absolute_error" in text)
 expect.check("mlp optimizer", 'optimizer = {kind = "adam", lr = 1.0e-03 : f64}' in text)
+for kind in msc.graph.OPTIMIZERS:
+    network("mlp", "-o", "mlp.fbs", "--optimizer", kind)
+    expect("compile mlp.fbs -o mlp.bin", 0, None)
+os.remove("mlp.bin")
 network("ffn", "-o", "x.fbs", "--strategy", "dense9=((1,1),(1,1))", code=1,
         err="msc.models: error: there is no op dense9; did you mean dense5?\n")
 network("ffn", "-o", "x.fbs", "--strategy", "dense1=2,4", code=2,

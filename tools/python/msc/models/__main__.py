@@ -61,7 +61,7 @@ def common():
                    help="samples per step (32); -1: given later by msc compile --dim batch=N")
     p.add_argument("--optimizer", choices=OPTIMIZERS, default="momentum")
     p.add_argument("--lr", type=float, default=1e-3, help="learning rate (0.001)")
-    p.add_argument("--momentum", type=float, default=0.1, help="of optimizer momentum (0.1)")
+    p.add_argument("--momentum", type=float, default=0.1, help="of the optimizers momentum and rmsprop_momentum (0.1)")
     p.add_argument("--lazy", action="store_true", help="update the rows of tables that a step looks up, and no others")
     p.add_argument("--weight-decay", type=float, default=None)
     p.add_argument("--strategy", type=strategy, action="append", default=[], metavar="OP=((..),(..))",
@@ -99,7 +99,7 @@ def build(options):
     g = Graph(options.model)
     NETWORKS[options.model].build(g, options)
     attrs = {"lr": options.lr}
-    if options.optimizer == "momentum":
+    if options.optimizer in ("momentum", "rmsprop_momentum"):
         attrs["momentum"] = options.momentum
     if options.weight_decay is not None:
         attrs["weight_decay"] = options.weight_decay
