@@ -5,8 +5,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "runtime/measured_choices.h"
+#include "runtime/data/feed.h"
+#include "runtime/execute/execute.h"
+#include "runtime/execute/measured_choices.h"
+#include "runtime/job/job.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/share.h"
+#include "runtime/trace/trace.h"
 #include "runtime/wait.h"
 
 #define TIMEOUT_MS 300000

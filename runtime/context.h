@@ -10,7 +10,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/kernels/onednn.h"
 #include "runtime/plan/plan.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 
 typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
@@ -249,14 +249,11 @@ struct mscrt_context {
   int64_t *chain_ns; /* when each call of a chain began, and the last one ended; NULL: nothing is measured */
 };
 
-/* ---- gather.c ---- */
+/* ---- devices: execute/run.c, execute/device_timed.c, cuda/device_cuda.c ---- */
 
-/* Sets out_at[space], the offset of each space in the arena of a rank of this stage; returns the bytes of the arena. */
-uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
-/* Gathers a whole variable into out, as a collective of all ranks; out NULL: this rank only takes part. */
-mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
-/* After a run of a program: copies its outputs to the caller's memory, if calls did not write them there. */
-mscrt_status *mscrt_copy_outputs(mscrt_context *c, uint32_t program);
+extern const mscrt_device mscrt_device_cpu;   /* calls run in threads of the rank */
+extern const mscrt_device mscrt_device_timed; /* calls sleep for their predicted time */
+extern const mscrt_device mscrt_device_cuda;  /* calls are issued to a GPU */
 
 /* Returns the bytes that are sent for a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
@@ -271,18 +268,6 @@ static inline mscrt_status *mscrt_fetch(mscrt_context *c, uint64_t offset, uint6
 static inline mscrt_status *mscrt_store(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   return c->device->has_memory ? c->device->store(c, offset, bytes) : NULL;
 }
-
-/* ---- data/checkpoint.c ---- */
-
-/* Waits until the thread that saves a checkpoint has ended, and frees its state; nothing completes the checkpoint. */
-void mscrt_saving_free(mscrt_context *c);
-
-/* ---- prepare_calls.c ---- */
-
-/* Prepares the sections of a context that has its arena, exchanges and library. */
-mscrt_status *mscrt_prepare_calls(mscrt_context *c);
-/* Returns the address of a ref in this rank's memory on the host; NULL for a tile. slot: of the input, if it is one. */
-void *mscrt_address_of(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- context.c ---- */
 
@@ -300,219 +285,5 @@ static inline mscrt_status *mscrt_check_not_broken(const mscrt_context *c) {
   MSCRT_CHECK(mscrt_check_process(c));
   return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL;
 }
-
-/* ---- recover.c: going on after a rank is lost; the first three do nothing in a context that keeps nothing ---- */
-
-/* Copies the state at the begin of a step, so that recovery can go back to it. */
-void mscrt_keep_state(mscrt_context *c);
-/* Commits a step that has run, with its loss: returns when it has run on all ranks. */
-mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
-/* Drops what is kept, after parameters were loaded: it belongs to another training. */
-void mscrt_forget_kept(mscrt_context *c);
-/* Restores the state after all ranks have met: all ranks get the newest state that every rank with a state has. Where
- * parts of it are lost, or no rank has any, parameters stay as they are. old: what this rank kept; NULL: nothing. */
-mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old);
-/* Gives every rank its parts of a state that ranks kept under another plan. All ranks call it. `state` is what this
- * rank kept as rank `rank` of `plan`, one of `family`; NULL: it kept none. *out_whole: some rank had each part; else
- * nothing is set. */
-mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
-                                 bool *out_whole);
-/* Ends this rank's part in the job and moves its kept state to *out_kept, which the caller frees; the context must be
- * closed next. */
-mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept);
-
-/* ---- inputs.c: inputs without a data set ---- */
-
-/* Checks that inputs are set for a run of a program. */
-mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program);
-/* Copies the part of each input that micro-batch `micro` reads into input slot `slot`. */
-void mscrt_copy_inputs(mscrt_context *c, uint32_t micro, int slot);
-/* Makes calls read inputs from the arena again. */
-void mscrt_unborrow_inputs(mscrt_context *c);
-void mscrt_free_inputs(mscrt_context *c);
-
-/* ---- borrow.c: memory of the caller for inputs and outputs ---- */
-
-bool mscrt_refs_overlap(plan_ref a, plan_ref b);
-/* Finds, once, the pointers to a variable in the calls of `num` sections from `first` on. */
-mscrt_status *mscrt_find_pointers(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
-                                  mscrt_pointers *p);
-/* Makes these pointers point to `data` instead. */
-void mscrt_redirect_pointers(const mscrt_pointers *p, void *data);
-void mscrt_free_pointers(mscrt_pointers *p);
-/* Returns the caller's memory that calls write an output to; NULL: the variable lies in the arena. */
-const void *mscrt_output_in_caller_memory(const mscrt_context *c, const mscrt_variable *v);
-void mscrt_free_outputs(mscrt_context *c);
-
-/* ---- parameters_of.c: parameters of another context ---- */
-
-/* Finds the parameters that this context shares with c->o.parameters_of; before calls are prepared. */
-mscrt_status *mscrt_share_parameters(mscrt_context *c);
-/* Checks that prepared calls can work on shared parameters in the memory of the other context. */
-mscrt_status *mscrt_check_shared(const mscrt_context *c);
-/* Return the shared parameter in which a ref begins, and the address of the ref there; NULL: it begins in none. */
-const mscrt_shared_span *mscrt_find_shared(const mscrt_context *c, plan_ref r);
-void *mscrt_shared_at(const mscrt_context *c, plan_ref r);
-/* The number of the next training step, which all contexts with the same parameters count together. */
-int64_t mscrt_next_step(const mscrt_context *c);
-void mscrt_set_step(mscrt_context *c, int64_t step);
-
-/* ---- call_record.c ---- */
-
-/* Return the address of one buffer of a call, or of all of them, in these slots. The addresses are valid until the next
- * call with the same `room`, 0 for a call and 1 for its epilogue. */
-void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
-void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
-/* Returns the status for the error flag that a kernel has set; NULL for 0. */
-mscrt_status *mscrt_kernel_error_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
-
-/* ---- log.c ---- */
-
-/* Writes a line to the log of the caller, if it has one. */
-void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
-
-/* ---- run.c ---- */
-
-extern const mscrt_device mscrt_device_cpu;
-/* Runs all entries of a program. */
-mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step);
-/* Returns the sources and destinations of a collective in these slots, valid until the next call by the same thread;
- * stream: the caller is the thread of collectives. */
-const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
-/* Waits until all members have passed the collectives of the section up to number `upto`, which must have run here.
- * *released: how many collectives all members have passed, as far as this thread knows; updated. */
-mscrt_status *mscrt_release(mscrt_context *c, const mscrt_execution *t, uint32_t upto, uint32_t *released);
-/* Runs a collective with other ranks in this thread, after waiting until peers no longer read what it overwrites. */
-mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t, uint32_t *released);
-
-/* Runs step `step` of a program, which reads the batches from number step * micro-batches of a step on. */
-mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step);
-/* The loss after a run; NaN if there is none, or on another stage. */
-double mscrt_loss_of(const mscrt_context *c, uint32_t program);
-
-/* ---- stream.c: collectives, or transfers, in a thread of their own ---- */
-
-/* Runs a call in the thread of a stream; *released belongs to that thread (mscrt_release), 0 at the begin of a
- * section. */
-typedef mscrt_status *mscrt_stream_runner(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
-                                          uint32_t *released);
-/* most: the most calls that it runs in a section; threads: the number of threads of its pool, the stream's own being
- * the first; spin: it waits busily for a moment, as there is a core for it. */
-mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_stream_runner *run,
-                               mscrt_stream **out_stream);
-void mscrt_stream_free(mscrt_stream *s);
-/* Appends a call of the current section to the queue of the stream; t->number 1 begins a new section. */
-void mscrt_stream_start(mscrt_stream *s, const mscrt_execution *t);
-/* Waits until the calls of the section up to number `upto` have run; returns the first failure. */
-mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto);
-/* After a failure: drops the calls that have not begun, and returns when none runs. */
-void mscrt_stream_stop(mscrt_stream *s);
-
-/* ---- offload.c: values that live in host memory or on disk ---- */
-
-/* Makes this rank's memory for offloaded values, if the plan has any. */
-mscrt_status *mscrt_offload_open(mscrt_context *c);
-void mscrt_offload_free(mscrt_offload *o);
-/* Returns the address of a ref of the space host or disk, for the host. */
-void *mscrt_offload_at(const mscrt_context *c, plan_ref r);
-/* Returns the host memory of all values offloaded to it; NULL: there are none. */
-void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes);
-/* Drops the pages of a ref on disk from memory, as the host no longer reads them through their address; does nothing
- * for other refs. */
-void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r);
-/* Starts the thread of transfers, when calls are prepared. */
-mscrt_status *mscrt_start_mover(mscrt_context *c);
-
-/* Opens the file of values on disk once more, for reads and writes of any length through the page cache; the caller
- * closes *out_file. */
-mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
-/* Opens a file without a name in a folder, past the page cache where the file system can; -1 with errno in *error. */
-int mscrt_open_nameless(const char *folder, int *error);
-#define MSCRT_DISK_DEPTH 2 /* blocks of it that are under way at a time */
-/* Reads or writes a whole range of a file; returns errno, 0 for success. */
-int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset);
-
-/* ---- row_cache.c: tables of which the device holds rows ---- */
-
-mscrt_status *mscrt_row_caches_open(mscrt_context *c);
-void mscrt_row_caches_free(mscrt_context *c);
-/* Runs a call of kind admit. */
-mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_execution *t);
-/* Writes the rows that were changed on the device back to their tables: needed before others read the tables. */
-mscrt_status *mscrt_write_rows_back(const mscrt_context *c);
-/* Writes changed rows back and drops all rows from the device: needed before others write to the tables. */
-mscrt_status *mscrt_forget_rows(const mscrt_context *c);
-/* *out_named: how many rows steps have read so far, each as often as it was read; *out_missed: how many of them were
- * not on the device. */
-void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out_missed);
-
-/* ---- timeline.c: what ran when ---- */
-
-mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline);
-void mscrt_timeline_free(mscrt_timeline *t);
-/* Records an event; accepts NULL. Collectives are recorded by one thread, everything else by one thread. */
-void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns);
-/* Records an event that ended at a time that is past. */
-void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns,
-                             int64_t end_ns);
-/* The current time; 0 if nothing is measured. */
-int64_t mscrt_timeline_now(const mscrt_timeline *t);
-
-/* ---- flight.c: the last operations with other ranks ---- */
-
-mscrt_status *mscrt_flight_new(uint32_t partitions, mscrt_flight **out_flight);
-void mscrt_flight_free(mscrt_flight *f);
-/* Records the begin of an operation; returns its number, which its end needs. Operations of all ranks are a gather or a
- * barrier; their name must stay valid. */
-uint64_t mscrt_flight_collective(mscrt_flight *f, const mscrt_record *call, int64_t step);
-uint64_t mscrt_flight_message(mscrt_flight *f, const mscrt_record *call, int64_t step);
-uint64_t mscrt_flight_all(mscrt_flight *f, bool gathers, const char *name, uint64_t bytes, int64_t step);
-void mscrt_flight_end(mscrt_flight *f, uint64_t number);
-
-/* ---- device_timed.c: calls that sleep for their predicted time ---- */
-
-extern const mscrt_device mscrt_device_timed;
-
-/* ---- device_cuda.c: calls that are issued to a GPU ---- */
-
-extern const mscrt_device mscrt_device_cuda;
-
-/* ---- data.c, data/read_ahead.c ---- */
-
-/* The files of the inputs; an input may have none. */
-struct mscrt_data {
-  const mscrt_plan *plan;
-  mscrt_samples *samples;        /* by input of the plan */
-  int64_t count, batch;          /* number of samples; samples per batch (1: no input has a batch) */
-  mscrt_data_options o;
-};
-
-/* Returns the shape that the file of an input must have per batch: that of the input, or of the part that the rank of
- * the data set reads, which may be empty. */
-mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input);
-/* True if the input must have a file. */
-bool mscrt_data_needs(const mscrt_data *d, uint32_t input);
-
-mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, mscrt_feed **out_feed);
-void mscrt_feed_free(mscrt_feed *f);
-/* Reads batch `index` of training or evaluation into an input slot, *out_slot, and waits for it; the following batches
- * are read meanwhile. */
-mscrt_status *mscrt_feed_get(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* Does the same for a batch that is not needed yet; returns false, without waiting, if it is not there, cannot be read
- * or does not exist. */
-bool mscrt_feed_try_get(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* True if the caller has noted that it copied a batch to the memory of the device too, since the batch was read. */
-bool mscrt_feed_is_on_device(const mscrt_feed *f, int64_t index);
-void mscrt_feed_note_on_device(mscrt_feed *f, int64_t index);
-/* Releases the slot of the oldest batch that mscrt_feed_get returned. */
-void mscrt_feed_release(mscrt_feed *f);
-/* *out_wait_ns: how long mscrt_feed_get waited for batches or read them itself; *out_read_bytes: bytes read from
- * files. */
-void mscrt_feed_costs(mscrt_feed *f, int64_t *out_wait_ns, uint64_t *out_read_bytes);
-const mscrt_data *mscrt_feed_data(const mscrt_feed *f);
-/* The number of samples of a step, by the context's data set, which must be there. */
-uint64_t mscrt_samples_per_step(const mscrt_context *c);
-/* Reads the whole batch `index` of the evaluation range of one input, converted, for comparisons outside the plan. */
-mscrt_status *mscrt_feed_read_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out);
 
 #endif

@@ -5,7 +5,7 @@
 #include "codegen/plan/plan.h"
 
 /* LONGEST: a call that takes longer is worth waking threads for, which then share its parts evenly. Time is counted as
- * in runtime/prepare_calls.c. NEAR: bytes of weights that every thread reads whole. */
+ * in runtime/execute/prepare_calls.c. NEAR: bytes of weights that every thread reads whole. */
 enum { LONGEST_NS = 256000, NEAR = 1280 * 1024, MOST_CALLS = 256, FEW_STRIPS = 8, LEAST_ROWS = 2 };
 
 /* The bytes of a buffer that one call touches: [lo, hi) of its space for row 0, and `step` bytes further for each next

@@ -9,7 +9,7 @@
 #include "ir/layout/box.h"
 #include "ir/abi/mailbox.h"
 #include "ir/verb.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "runtime/runtime.h"
 
 /* ---- exchange.c ---- */

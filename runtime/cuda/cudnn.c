@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "runtime/cuda/cudnn.h"
+#include "runtime/execute/execute.h"
+#include "runtime/trace/trace.h"
 
 #define ENGINES 16 /* most engines that are tried of one kind of heuristics */
 

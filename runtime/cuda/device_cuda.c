@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "runtime/cuda/nccl.h"
+#include "runtime/execute/execute.h"
+#include "runtime/trace/trace.h"
 
 #define QUEUE 256
 

@@ -2,6 +2,7 @@
  * share, exchanges them there and copies results back.  Any number of ranks may use one GPU.  Simple rather than fast:
  * every exchange waits. */
 #include "runtime/cuda/cuda.h"
+#include "runtime/execute/execute.h"
 
 mscrt_status *mscrt_cuda_copy_down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   if (bytes)

@@ -1,6 +1,7 @@
 /* nccl_collective.c: issues collectives and messages between GPUs to streams of their own. */
 
 #include "runtime/cuda/nccl.h"
+#include "runtime/execute/execute.h"
 
 /* ---- order ---- */
 

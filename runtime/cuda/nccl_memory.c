@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/cuda/nccl.h"
+#include "runtime/trace/trace.h"
 
 bool mscrt_links_allocate(mscrt_context *c, uint64_t bytes) {
   mscrt_cuda *g = mscrt_cuda_of(c);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/cuda/product.h"
+#include "runtime/execute/execute.h"
 
 mscrt_status *mscrt_products_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->products, 1));

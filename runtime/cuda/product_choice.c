@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/measured_choices.h"
+#include "runtime/execute/measured_choices.h"
 #include "runtime/cuda/product.h"
 
 enum { LINE = MSCRT_CHOICE_KEY, ROUNDS = 5 };

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "runtime/cuda/nccl.h"
+#include "runtime/data/feed.h"
+#include "runtime/execute/execute.h"
 #include "runtime/wait.h"
 
 /* ---- inputs ---- */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 
 struct mscrt_transfers {
   cu_stream stream;

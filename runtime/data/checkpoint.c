@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/context.h"
+#include "runtime/data/feed.h"
 #include "runtime/data/json.h"
 #include "runtime/data/rank_slices.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/share.h"
 
 /* The state of a checkpoint on a rank; when ranks compare theirs, the largest counts. */

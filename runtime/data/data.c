@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/data/feed.h"
 
 static bool has_file(const mscrt_samples *s) { return s->blob.path != NULL; }
 

@@ -5,8 +5,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "runtime/context.h"
 #include "runtime/data/archive.h"
+#include "runtime/execute/execute.h"
+#include "runtime/job/job.h"
+#include "runtime/memory/memory.h"
+#include "runtime/trace/trace.h"
 
 static mscrt_status *check_stored_tensor(const mscrt_archive *a, const mscrt_stored *t, const mscrt_variable *v) {
   char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "ir/abi/clock.h"
-#include "runtime/context.h"
+#include "runtime/data/feed.h"
+#include "runtime/execute/execute.h"
 
 #define THREAD_BYTES      (32 << 10)  /* of a batch */
 #define THREAD_KEPT_BYTES (256 << 10) /* the same if the data is in memory: 25 us of work */

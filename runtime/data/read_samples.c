@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/data/data.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 
 /* ---- which file, which kind ---- */
 

@@ -1,8 +1,8 @@
 /* save_parameters.c: whole parameters of all ranks in; one safetensors file, which rank 0 writes, out. */
 #include <stdlib.h>
 
-#include "runtime/context.h"
 #include "runtime/data/json.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/share.h"
 
 static bool is_in_checkpoint(const mscrt_variable *v) { return !v->copy && !v->state; }

@@ -1,5 +1,5 @@
 /* max_of_ranks.c: a number of every rank in; the largest of them, on all ranks, out. */
-#include "runtime/context.h"
+#include "runtime/trace/trace.h"
 
 mscrt_status *mscrt_max(mscrt_context *c, uint64_t value, uint64_t *out_max) {
   MSCRT_CHECK(mscrt_check_not_broken(c));

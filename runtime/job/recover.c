@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/job/job.h"
+#include "runtime/memory/memory.h"
 
 #define CUT_BYTES (1 << 20)
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/job/job.h"
+#include "runtime/memory/memory.h"
 
 #define PIECE_BYTES ((uint64_t)4 << 20)
 

@@ -219,7 +219,8 @@ mscrt_status *mscrt_check_caches(mscrt_plan *p);
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 
-/* cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all of them. */
+/* check_cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all of them.
+ * */
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
 /* True if this CPU stores a vector of 64 bytes as fast as it adds two. */
 bool mscrt_has_fast_stores(void);

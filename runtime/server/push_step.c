@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/address.h"
+#include "runtime/execute/execute.h"
 #include "runtime/server/answer_push_pull.h"
 #include "runtime/server/share.h"
 #include "runtime/wait.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/memory/memory.h"
 #include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
 

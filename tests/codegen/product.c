@@ -239,7 +239,7 @@ static void test_old(void **state) {
 }
 
 int main(void) {
-  syscall(SYS_arch_prctl, 0x1023, 18); /* the registers of AMX, as runtime/cpu.c asks for them */
+  syscall(SYS_arch_prctl, 0x1023, 18); /* the registers of AMX, as runtime/plan/check_cpu.c asks for them */
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_this_machine),
                                      cmocka_unit_test(test_wide), cmocka_unit_test(test_made_before),
                                      cmocka_unit_test(test_old)};

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/sanitizer_copies.h"
+#include "runtime/execute/sanitizer_copies.h"
 #include "tests/runtime/expect.h"
 
 static void buffers_are_copied_apart(void **state) {

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "codegen/compile.h"
-#include "runtime/context.h"
 #include "runtime/data/rank_slices.h"
+#include "runtime/execute/execute.h"
 
 #define MAX_RANKS 8
 

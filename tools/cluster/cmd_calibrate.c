@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "passes/7_lower/target.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "tools/cluster/host_memory.h"
 #include "tools/cluster/measure.h"
 

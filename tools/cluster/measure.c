@@ -12,7 +12,7 @@
 #include "ir/abi/clock.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/mscrt.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "tools/run/launch.h"
 #include "tools/status.h"
 

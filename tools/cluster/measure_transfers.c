@@ -1,6 +1,6 @@
 /* measure_transfers.c: a folder in; the speed of transfers of offloaded values, to memory of this host and to a file in
- * the folder, out. Transfers are those of runtime/offload.c: copies within memory, and blocks of a file, some of them
- * under way at a time. */
+ * the folder, out. Transfers are those of runtime/memory/offload.c: copies within memory, and blocks of a file, some of
+ * them under way at a time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "ir/abi/clock.h"
-#include "runtime/context.h"
-#include "runtime/pool.h"
+#include "runtime/memory/memory.h"
+#include "runtime/thread_pool.h"
 #include "tools/cluster/measure.h"
 #include "tools/run/launch.h"
 #include "tools/status.h"

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "ir/abi/clock.h"
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "tools/compile/autotune.h"
 #include "tools/status.h"
 #include "tools/run/measured_trace.h"

@@ -1,9 +1,10 @@
-/* parameters_of.c: another context in; a context whose parameters lie in the memory of the other one out: a plan that
- * trains and one that predicts, or plans for several sizes of a batch, share one copy of the model. */
+/* shared_parameters.c: another context in; a context whose parameters lie in the memory of the other one out: a plan
+ * that trains and one that predicts, or plans for several sizes of a batch, share one copy of the model. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 
 /* ---- addresses of shared parameters ---- */
 

@@ -1,6 +1,6 @@
 /* measured_choices.c: the file of measured choices and a key in; the text that the file has for the key out. Or a line
  * in; the file with one line more out. */
-#include "runtime/measured_choices.h"
+#include "runtime/execute/measured_choices.h"
 
 #include <errno.h>
 #include <fcntl.h>

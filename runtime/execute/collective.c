@@ -1,6 +1,7 @@
 /* collective.c: runs one collective with other ranks, after releasing what it overwrites: peers may still read buffers
  * of earlier collectives. */
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
+#include "runtime/trace/trace.h"
 
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_execution *t, uint32_t upto, uint32_t *released) {
   for (; *released < upto; ++*released) {

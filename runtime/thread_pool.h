@@ -1,6 +1,6 @@
-/* pool.h: the threads of one rank. */
-#ifndef MSCRT_POOL_H
-#define MSCRT_POOL_H
+/* thread_pool.h: the threads of one rank. */
+#ifndef MSCRT_THREAD_POOL_H
+#define MSCRT_THREAD_POOL_H
 
 #include "runtime/runtime.h"
 

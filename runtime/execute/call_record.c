@@ -1,5 +1,5 @@
 /* call_record.c: the record of a call in; the addresses of its buffers, or what its kernel found wrong, out. */
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
 
 void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots) {
   void *at = r->buffers[buffer];

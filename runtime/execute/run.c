@@ -4,11 +4,15 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
+#include "runtime/data/feed.h"
+#include "runtime/execute/execute.h"
+#include "runtime/execute/sanitizer_copies.h"
 #include "runtime/kernels/attention.h"
-#include "runtime/sanitizer_copies.h"
+#include "runtime/kernels/windows.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
-#include "runtime/kernels/windows.h"
+#include "runtime/trace/trace.h"
 #include "runtime/wait.h"
 
 /* ---- kernels ---- */

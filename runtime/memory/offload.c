@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
+#include "runtime/trace/trace.h"
 
 #define COPY_BYTES ((uint64_t)4 << 20) /* of one unit of a copy within memory */
 

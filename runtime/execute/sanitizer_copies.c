@@ -1,5 +1,5 @@
 /* sanitizer_copies.c: copies the buffers of a call to separate memory, and back (see sanitizer_copies.h). */
-#include "runtime/sanitizer_copies.h"
+#include "runtime/execute/sanitizer_copies.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
-/* flight.c: the flight recorder of a rank: operations with other ranks in; the last of them as JSON out, when something
- * went wrong. Several threads record: a thread gets its record by increasing a counter, and the writer skips a record
- * whose number shows that a thread is writing it. */
+/* flight_recorder.c: the flight recorder of a rank: operations with other ranks in; the last of them as JSON out, when
+ * something went wrong. Several threads record: a thread gets its record by increasing a counter, and the writer skips
+ * a record whose number shows that a thread is writing it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/trace/trace.h"
 #include "runtime/wait.h"
 
 #define MOST_RECORDS 2000

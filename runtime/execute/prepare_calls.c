@@ -2,7 +2,9 @@
  * up once, at load. */
 #include <stdlib.h>
 
+#include "runtime/execute/execute.h"
 #include "runtime/kernels/windows.h"
+#include "runtime/memory/memory.h"
 
 /* A call that is estimated to be shorter runs on one thread: waking threads would cost more than it saves. */
 #define ALONE_NS 12000

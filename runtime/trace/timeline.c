@@ -2,7 +2,7 @@
  * a step runs. */
 #include <stdlib.h>
 
-#include "runtime/context.h"
+#include "runtime/trace/trace.h"
 #include "runtime/wait.h"
 
 enum { CALLER, STREAM, MOVER, NUM_THREADS };

@@ -1,4 +1,4 @@
-/* cpu.c: checks the CPU features that the code of a plan needs, by LLVM's names, against those that CPU and
+/* check_cpu.c: checks the CPU features that the code of a plan needs, by LLVM's names, against those that CPU and
  * operating system offer. */
 #include <cpuid.h>
 #include <stdio.h>

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/data/feed.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/share.h"
 
 /* An output that is being written to a file. */

@@ -1,12 +1,12 @@
-/* pool.c: the threads of one rank. Work is cut into numbered units before it comes here, so results do not depend on
- * the number of threads, nor on which thread does a unit. */
+/* thread_pool.c: the threads of one rank. Work is cut into numbered units before it comes here, so results do not
+ * depend on the number of threads, nor on which thread does a unit. */
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/pool.h"
+#include "runtime/thread_pool.h"
 #include "runtime/wait.h"
 
 #define SPIN_NS 50000     /* a sleeping thread takes 5 .. 12 us to wake: longer than most pauses between calls */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
-#include "runtime/measured_choices.h"
+#include "runtime/execute/measured_choices.h"
 #include "runtime/wait.h"
 
 enum {

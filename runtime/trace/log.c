@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "runtime/context.h"
+#include "runtime/trace/trace.h"
 
 void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
   char text[256];

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 
 /* ---- the pointers in records ---- */
 

@@ -1,9 +1,11 @@
-/* gather.c: a variable that ranks hold in parts in; the whole variable in memory of the caller out. A part that lives
- * in host memory or on disk is copied to scratch meanwhile. */
+/* gather_variable.c: a variable that ranks hold in parts in; the whole variable in memory of the caller out. A part
+ * that lives in host memory or on disk is copied to scratch meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
+#include "runtime/trace/trace.h"
 
 uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
   const mscrt_stage *s = &c->plan->stage[stage];

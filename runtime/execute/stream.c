@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
 #include "runtime/wait.h"
 
 #define SPIN_NS 50000

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "ir/abi/row_cache.h"
-#include "runtime/context.h"
+#include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 
 enum {
   AHEAD = 16,      /* entries are prefetched so many numbers before they are read */

@@ -1,0 +1,90 @@
+/* memory.h: where the values of one rank lie, and how callers and other ranks get at them. */
+#ifndef MSCRT_MEMORY_H
+#define MSCRT_MEMORY_H
+
+#include "runtime/context.h"
+
+/* ---- gather_variable.c ---- */
+
+/* Sets out_at[space], the offset of each space in the arena of a rank of this stage; returns the bytes of the arena. */
+uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
+/* Gathers a whole variable into out, as a collective of all ranks; out NULL: this rank only takes part. */
+mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
+/* After a run of a program: copies its outputs to the caller's memory, if calls did not write them there. */
+mscrt_status *mscrt_copy_outputs(mscrt_context *c, uint32_t program);
+
+/* ---- inputs.c: inputs without a data set ---- */
+
+/* Checks that inputs are set for a run of a program. */
+mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program);
+/* Copies the part of each input that micro-batch `micro` reads into input slot `slot`. */
+void mscrt_copy_inputs(mscrt_context *c, uint32_t micro, int slot);
+/* Makes calls read inputs from the arena again. */
+void mscrt_unborrow_inputs(mscrt_context *c);
+void mscrt_free_inputs(mscrt_context *c);
+
+/* ---- borrow.c: memory of the caller for inputs and outputs ---- */
+
+bool mscrt_refs_overlap(plan_ref a, plan_ref b);
+/* Finds, once, the pointers to a variable in the calls of `num` sections from `first` on. */
+mscrt_status *mscrt_find_pointers(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
+                                  mscrt_pointers *p);
+/* Makes these pointers point to `data` instead. */
+void mscrt_redirect_pointers(const mscrt_pointers *p, void *data);
+void mscrt_free_pointers(mscrt_pointers *p);
+/* Returns the caller's memory that calls write an output to; NULL: the variable lies in the arena. */
+const void *mscrt_output_in_caller_memory(const mscrt_context *c, const mscrt_variable *v);
+void mscrt_free_outputs(mscrt_context *c);
+
+/* ---- shared_parameters.c: parameters of another context ---- */
+
+/* Finds the parameters that this context shares with c->o.parameters_of; before calls are prepared. */
+mscrt_status *mscrt_share_parameters(mscrt_context *c);
+/* Checks that prepared calls can work on shared parameters in the memory of the other context. */
+mscrt_status *mscrt_check_shared(const mscrt_context *c);
+/* Return the shared parameter in which a ref begins, and the address of the ref there; NULL: it begins in none. */
+const mscrt_shared_span *mscrt_find_shared(const mscrt_context *c, plan_ref r);
+void *mscrt_shared_at(const mscrt_context *c, plan_ref r);
+/* The number of the next training step, which all contexts with the same parameters count together. */
+int64_t mscrt_next_step(const mscrt_context *c);
+void mscrt_set_step(mscrt_context *c, int64_t step);
+
+/* ---- offload.c: values that live in host memory or on disk ---- */
+
+/* Makes this rank's memory for offloaded values, if the plan has any. */
+mscrt_status *mscrt_offload_open(mscrt_context *c);
+void mscrt_offload_free(mscrt_offload *o);
+/* Returns the address of a ref of the space host or disk, for the host. */
+void *mscrt_offload_at(const mscrt_context *c, plan_ref r);
+/* Returns the host memory of all values offloaded to it; NULL: there are none. */
+void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes);
+/* Drops the pages of a ref on disk from memory, as the host no longer reads them through their address; does nothing
+ * for other refs. */
+void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r);
+/* Starts the thread of transfers, when calls are prepared. */
+mscrt_status *mscrt_start_mover(mscrt_context *c);
+
+/* Opens the file of values on disk once more, for reads and writes of any length through the page cache; the caller
+ * closes *out_file. */
+mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
+/* Opens a file without a name in a folder, past the page cache where the file system can; -1 with errno in *error. */
+int mscrt_open_nameless(const char *folder, int *error);
+#define MSCRT_DISK_DEPTH 2 /* blocks of it that are under way at a time */
+/* Reads or writes a whole range of a file; returns errno, 0 for success. */
+int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset);
+
+/* ---- row_cache.c: tables of which the device holds rows ---- */
+
+mscrt_status *mscrt_row_caches_open(mscrt_context *c);
+void mscrt_row_caches_free(mscrt_context *c);
+/* Runs a call of kind admit. */
+mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_execution *t);
+/* Writes the rows that were changed on the device back to their tables: needed before others read the tables. */
+mscrt_status *mscrt_write_rows_back(const mscrt_context *c);
+/* Writes changed rows back and drops all rows from the device: needed before others write to the tables. */
+mscrt_status *mscrt_forget_rows(const mscrt_context *c);
+/* *out_named: how many rows steps have read so far, each as often as it was read; *out_missed: how many of them were
+ * not on the device. */
+void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out_missed);
+
+#endif
