@@ -89,6 +89,10 @@ static inline bool msc_verb_reduces(msc_verb v) {
 static inline bool msc_verb_gathers(msc_verb v) {
   return v < MSC_NUM_VERBS && msc_verb_row_of(v)->operand == MSC_AT_DIM && msc_verb_row_of(v)->result == MSC_AT_WHOLE;
 }
+/* True if every rank has a term before and a part of the reduced whole after. */
+static inline bool msc_verb_scatters(msc_verb v) {
+  return msc_verb_reduces(v) && msc_verb_row_of(v)->result == MSC_AT_DIM;
+}
 /* True if one collective may carry several values at once, as comm_fusion makes them. */
 static inline bool msc_verb_fuses(msc_verb v) { return v < MSC_NUM_VERBS && msc_verb_row_of(v)->fusion; }
 

@@ -29,6 +29,7 @@ static policy policy_of(const msc_op *op) {
 #undef PRECISION
   };
   if (msc_op_attr(op, MSC_FACT(compute_type))) return POLICY_WIDE;
+  if (msc_info(op)->flags & MSC_COLLECTIVE) return POLICY_FOLLOW;
   return op->kind < sizeof rows ? (policy)rows[op->kind] : POLICY_WIDE;
 }
 

@@ -2,7 +2,7 @@
  * state of every parameter that several ranks hold alike cut over these ranks; with stage 3 the parameter itself too.
  *
  * Only layouts change: those that updates want their operands in, and those of arguments and their new values.  The
- * pass redistribute then inserts the reduce_scatter of the gradient and the all_gather of the parameter: after the
+ * pass redistribute then inserts the collectives that sum the gradient into parts and gather the parameter: after the
  * update, or with stage 3 before each use, forward and backward (`msc.gathered` tells it not to keep the whole
  * parameter in between).  A parameter that is cast to compute_type is gathered in that type.  The forward pass and the
  * gradients stay as they are.  With any stage, 0 too, the other ops of the optimizer, as norms, are cut as the update
@@ -145,8 +145,8 @@ static const msc_layout *best_cut(const zero_pass *z, const msc_type *t, const m
 
 /* ---- one parameter ---- */
 
-/* The digits over which the update's gradient is partial. If the cut has them as its minor digits, a reduce_scatter
- * leaves each rank just the part that it updates. */
+/* The digits over which the update's gradient is partial. If the cut has them as its minor digits, one collective
+ * sums the gradient and leaves each rank just the part that it updates. */
 static uint32_t summed_digits(const zero_pass *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
   const msc_value *g = NULL;

@@ -185,8 +185,10 @@ static bool plan_single_sum(const redistributor *r, const msc_value *v, const ms
   if (r->time || !from->num_partial || want->num_partial) return false;
   const msc_layout *mid = layout_before_sum(r, from, want);
   if (!mid || (mid != from && msc_relayout_wrong(mesh, v->type, MSC_SHARD, from, mid))) return false;
-  msc_verb verb = msc_relayout_wrong(mesh, v->type, MSC_ALL_REDUCE, mid, want) ? MSC_REDUCE_SCATTER : MSC_ALL_REDUCE;
-  if (verb != MSC_ALL_REDUCE && msc_relayout_wrong(mesh, v->type, verb, mid, want)) return false;
+  msc_verb verb = 0;
+  while (verb < MSC_NUM_VERBS && !(msc_verb_reduces(verb) && !msc_relayout_wrong(mesh, v->type, verb, mid, want)))
+    verb++;
+  if (verb == MSC_NUM_VERBS) return false;
   int64_t part = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, want)),
           whole = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, mid));
   msc_reshard_step *step = msc_new_array(r->pass->scratch, msc_reshard_step, 2);

@@ -2,7 +2,7 @@
  * rounds it.
  *
  *   m = reduce_mean(x), partial; y = all_reduce(m)   ->   s = reduce_sum(x), partial; t = all_reduce(s); y = t / n
- *   p = g * 0.3, partial; y = reduce_scatter(p)      ->   t = reduce_scatter(g); y = t * 0.3
+ *   p = g * 0.3, partial; y = all_reduce(p)          ->   t = all_reduce(g); y = t * 0.3; likewise any sum over ranks
  *
  * An op that does not round, such as a product with a power of two, is not moved; nor is one on f16 or bf16, where the
  * unscaled sum may overflow, or one with other users. */

@@ -1,5 +1,5 @@
-/* bucket: all_reduce, reduce_scatter and all_gather of gradients and parameters -> one op for several of them, with its
- * number as `bucket`.
+/* bucket: collectives of gradients and parameters, of those that comm_fusion names -> one op for several of them, with
+ * its number as `bucket`.
  *
  * Collectives of one class (kind, reduction, element type and group) may be merged if no path leads from the result of
  * one to the operand of another. That holds for those with the same zone: the number of members of the class on the

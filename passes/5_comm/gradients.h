@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 
 typedef struct {
-  msc_op *op;          /* all_reduce, reduce_scatter or all_gather of one value */
+  msc_op *op;          /* a collective that comm_fusion joins with others, of one value */
   bool serves;         /* carries a gradient or a parameter; false: it is a candidate because the user gave it an id */
   bool at_once;        /* gathers parts of a parameter, which are ready before anything runs */
   int64_t id;          /* the number of the bucket that the user wants: -1 not given, 0 none */

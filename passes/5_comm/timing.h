@@ -8,8 +8,8 @@
 /* The time of one op on this rank's part; 0 for collectives and for ops that compute nothing. */
 int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena);
 
-/* The digits over which a collective communicates, as those of a layout [{...}]; NULL if op is not an all_reduce,
- * reduce_scatter or all_gather. Equal layouts are one pointer. */
+/* The digits over which a collective communicates, as those of a layout [{...}]; NULL if comm_fusion joins no ops
+ * of its kind (msc_verb_fuses). Equal layouts are one pointer. */
 const msc_layout *comm_digits_of(const msc_op *op, size_t i);
 /* The bytes of value i on a device: before sending, or of all_gather the bytes of the result. */
 int64_t comm_bytes_of(const msc_op *op, size_t i);

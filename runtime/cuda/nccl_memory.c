@@ -22,8 +22,8 @@ bool mscrt_links_allocate(mscrt_context *c, uint64_t bytes) {
 
 static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29); }
 
-/* Returns a hash of the size of the memory and of the offsets at which others read and write it: in an all_gather a
- * rank's part, in a reduce_scatter its result, has an offset of its own. */
+/* Returns a hash of the size of the memory and of the offsets at which others read and write it: what a rank has a part
+ * of, before a gather or after a sum that is left in parts, has an offset of its own. */
 static uint64_t describe_places(const mscrt_context *c) {
   const mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t h = mix(mix(mix(1, g->memory_bytes), c->stage), g->links->staging - g->memory);
@@ -33,8 +33,8 @@ static uint64_t describe_places(const mscrt_context *c) {
     for (uint32_t part = 0; part < k->num_members; part++) h = mix(h, g->moves[k->members[part]].staging_bytes);
     if (k->num_members || m->form == MSC_EXCHANGE) continue; /* members stand in the list themselves */
     h = mix(mix(mix(h, (uint64_t)m->form), m->count), m->wide_at ^ m->wide_result << 32);
-    if (m->form != MSC_ALL_GATHER && m->num_sends) h = mix(mix(h, m->send->at), m->send->direct);
-    if (m->form != MSC_REDUCE_SCATTER && m->num_receives) h = mix(mix(h, m->receive->at), m->receive->direct);
+    if (!msc_verb_gathers(m->form) && m->num_sends) h = mix(mix(h, m->send->at), m->send->direct);
+    if (!msc_verb_scatters(m->form) && m->num_receives) h = mix(mix(h, m->receive->at), m->receive->direct);
   }
   return h;
 }

@@ -254,11 +254,11 @@ static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
  * least as much as it lowers this number. Let e be the bytes of the finest possible part; a state with k terms has
  * parts of at least k e bytes.
  *
- *   - A reduce_scatter by m costs at least (1 - 1/m) k e, as much as k falls; the last one leaves at most L/k of the
- *     target.
+ *   - A sum by m that is left in parts costs at least (1 - 1/m) k e, as much as k falls; the last one leaves at most
+ *     L/k of the target.
  *   - A step that turns a contrary or a blocked state into another costs at least e.
  *
- * The bound is reached only by paths with as many steps as given: from a contrary state, a reduce_scatter of the
+ * The bound is reached only by paths with as many steps as given: from a contrary state, a sum left in the
  * finest parts, a permute into parts of the target's parts, and a gather. */
 static reshard_cost sum_bound(const reshard_problem *p, int64_t terms, const relation *r) {
   int64_t finest = p->to_local / p->to_copies, extra;

@@ -201,8 +201,8 @@ static reshard_cost price_step(const step *x, uint32_t atoms, int64_t bytes) {
 static void relax_step(step *x) {
   int64_t k = x->k, local = x->local, in = local;
   if (k == 1) return;
-  if (x->verb == MSC_ALL_GATHER) in = local / k;
-  if (x->verb == MSC_REDUCE_SCATTER && __builtin_mul_overflow(local, k, &in)) return;
+  if (msc_verb_gathers(x->verb)) in = local / k;
+  if (msc_verb_scatters(x->verb) && __builtin_mul_overflow(local, k, &in)) return;
   int64_t bytes = msc_verb_received(x->verb, in, local, k);
   if (step_fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
@@ -238,7 +238,7 @@ static void add_atoms(step *x, int kind, int d) {
 static void remove_atoms(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
-    if (x->verb == MSC_REDUCE_SCATTER) relax_step(x);
+    if (msc_verb_scatters(x->verb)) relax_step(x);
     else if (x->k > 1) add_atoms(x, 0, 0);
     return;
   }
@@ -246,7 +246,7 @@ static void remove_atoms(step *x, int kind, int d) {
     remove_atoms(x, kind + 1, 0);
     return;
   }
-  uint8_t *to = x->verb == MSC_REDUCE_SCATTER ? &x->q.at[kind][t->partial] : &x->hand[kind];
+  uint8_t *to = msc_verb_scatters(x->verb) ? &x->q.at[kind][t->partial] : &x->hand[kind];
   int64_t parts = x->parts[d], k = x->k, size = size_of_kind(t, kind);
   uint32_t losers = x->losers, atoms = x->atoms;
   int num = 0;

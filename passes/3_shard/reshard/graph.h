@@ -154,7 +154,7 @@ int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, doubl
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
 /* The bytes that a rank receives in a step between equal parts over a group of k, before which it has `local` bytes. */
 static inline int64_t msc_reshard_received(msc_verb verb, int64_t k, int64_t local) {
-  int64_t out = verb == MSC_ALL_GATHER ? k * local : verb == MSC_REDUCE_SCATTER ? local / k : local;
+  int64_t out = msc_verb_gathers(verb) ? k * local : msc_verb_scatters(verb) ? local / k : local;
   return msc_verb_received(verb, local, out, k);
 }
 /* The exchange from one state into another; false: partial values forbid it, or it costs more than `budget`. */

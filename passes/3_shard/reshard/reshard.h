@@ -27,8 +27,8 @@ typedef struct {
   double launch_ns; /* time only: of each step with traffic */
   /* time only: a step that this cluster has a measured time of takes that time; NULL: nothing is measured */
   const struct msc_cluster *measured;
-  /* time only: how many values one collective carries (5_comm), which share launch and latencies of all_gather,
-   * reduce_scatter and all_reduce; 0: one */
+  /* time only: how many values one collective carries (5_comm), which share launch and latencies where
+   * msc_verb_fuses; 0: one */
   int64_t shared_by;
   int64_t peak;      /* limit of one device's local bytes in + out of any step; 0: none */
   bool no_alltoall;  /* neither all_to_all nor exchange */

@@ -1,9 +1,8 @@
 /* pin.c: out_strategy and out_layout of an op -> an op behind its result that holds the layout which users see.
  *
  * The layout of a result without unfinished sums follows from the operands, and the annotation may only repeat it.  An
- * unfinished sum leaves a choice: the digits over which it is spread may cut dimensions further (reduce_scatter) or be
- * left unused (all_reduce).  The choice is kept as a broadcast_to to the same shape through which no sum passes;
- * redistribute drops it again. */
+ * unfinished sum leaves a choice: the digits over which it is spread may cut dimensions further or be left unused.  The
+ * choice is kept as a broadcast_to to the same shape through which no sum passes; redistribute drops it again. */
 #include <string.h>
 
 #include "passes/3_shard/shard.h"
