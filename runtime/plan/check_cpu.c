@@ -96,11 +96,19 @@ static bool is_feature_offered(const char *name) {
   return false;
 }
 
-/* CPUs of AMD say how wide their units are; the others do not have the leaf, and store whole vectors. */
+bool mscrt_stores_whole_vectors(bool tells_widths, uint32_t widths, uint32_t signature) {
+  enum { HAS_512_BITS = 1 << 3, ZEN_5 = 0x1a, FIRST_CLIENT = 0x20 };
+  uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
+           model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
+  return !tells_widths || widths & HAS_512_BITS || (family == ZEN_5 && model < FIRST_CLIENT);
+}
+
 bool mscrt_has_fast_stores(void) {
-  enum { LEAF_OF_WIDTHS = 0x8000001a, HAS_512_BITS = 1 << 3 };
-  uint32_t a, b, c, d;
-  return !__get_cpuid(LEAF_OF_WIDTHS, &a, &b, &c, &d) || a & HAS_512_BITS;
+  enum { WIDTHS = 0x8000001a, SIGNATURE = 1 };
+  uint32_t widths = 0, signature = 0, b, c, d;
+  bool tells = __get_cpuid(WIDTHS, &widths, &b, &c, &d);
+  (void)!__get_cpuid(SIGNATURE, &signature, &b, &c, &d);
+  return mscrt_stores_whole_vectors(tells, widths, signature);
 }
 
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {

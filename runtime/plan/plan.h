@@ -224,6 +224,9 @@ mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
 /* True if this CPU stores a vector of 64 bytes as fast as it adds two. */
 bool mscrt_has_fast_stores(void);
+/* True if a CPU does so that cpuid describes: whether it has leaf 0x8000001a, which only AMD's have; eax of that leaf;
+ * eax of leaf 1. Virtual machines may hide that the units of Zen 5 servers are 512 bits wide. */
+bool mscrt_stores_whole_vectors(bool tells_widths, uint32_t widths, uint32_t signature);
 
 /* code.c: maps machine code into pages of its own, never writable and executable at once. */
 mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code);
