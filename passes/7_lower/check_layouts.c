@@ -310,12 +310,13 @@ static bool check_reads(const layout_checker *z, const msc_op *op) {
   return true;
 }
 
-/* True if the wholes of operands are known and that of no result, so that the op needs `reads`. */
+/* True if the wholes of some operands are known, but not of all operands and results, so that no rule is checked and
+ * the op needs `reads`. */
 static bool needs_reads(const layout_checker *z, const msc_op *op) {
-  bool known = false, said = msc_op_attr(op, MSC_FACT(reads)) != NULL;
+  bool known = false;
   for (size_t i = 0; i < op->num_in; i++) known |= operand_whole(z, op, i) != NULL;
-  for (size_t i = 0; i < op->num_out; i++) known &= whole_of(z, &op->out[i]) == NULL;
-  return known && !said && op->num_out && op->kind != OP_fused && op->kind != OP_comm;
+  return known && op->num_out && !knows_all_wholes(z, op) && !msc_op_attr(op, MSC_FACT(reads)) &&
+         op->kind != OP_fused && op->kind != OP_comm;
 }
 
 static void set_reads(layout_checker *z, msc_op *op) {

@@ -23,6 +23,9 @@
 
 enum { QUICK_PROGRAMS = 60, SLOW_PROGRAMS = 1500, MAX_SCRATCH = 1 << 20 };
 
+/* Tried every time: 2523 removes a sum from in front of a segment_sum, of which only some operands have a whole. */
+static const uint64_t once_accepted[] = {2523};
+
 typedef struct {
   int programs, bugs, mutants, accepted, wrong, needless, comms, kept_comms;
 } tally;
@@ -526,6 +529,8 @@ static void mutants_are_refused(void **state) {
   int programs = number ? atoi(number) : getenv("MSC_TEST_SLOW") ? SLOW_PROGRAMS : QUICK_PROGRAMS;
   tally t = {0};
   if (only) one_program(&t, strtoull(only, NULL, 10), true);
+  for (size_t i = 0; !only && i < sizeof once_accepted / sizeof *once_accepted; i++)
+    one_program(&t, once_accepted[i], false);
   for (uint64_t seed = 1; !only && t.programs < programs; seed++) one_program(&t, seed, false);
   print_message(
       "%d programs; %d mutants of places and messages, %d not refused; %d of collectives, %d not refused; of all %d "
