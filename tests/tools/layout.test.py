@@ -51,6 +51,11 @@ says(
         "device_matrix": [4, 2, 4, 2], "tensor_map": [1, 2, 0, -1], "shape": [4, 2, 2, 64], "slice_shape": [1, 64]
     })
 says("layout --shape 2,8,32 --unify-with 16,32 --expand-shape 2,4,8".split(), unified=[2, 8, 32], out=[2, 4, 2, 4, 8])
+blanks = ["--mesh", "x=2 , y=2", "--layout", "[{x},{y}]", "--shape", " 4, 6 ", "--ranks", "3 ,0..2", "--rank", "3"]
+says(["layout", *blanks], slice_shape=[2, 3], ranks_with_same_slice=[3])
+for sizes in ("4,,6", "4, ", ",4", "4 6"):
+    expect(["layout", "--shape", sizes, "--unify-with", "4,6"], 1,
+           f'--shape: error: "{sizes}" is not a list of sizes such as 16,16,16 [E0102]\n', "")
 says("layout --ranks 5,3,1,0 --stages 2,2 --rank 1".split(), stages=[[5, 3], [1, 0]], device_num=4, stage_num=2,
      stage_id=1, rank_in_stage=0)
 expect("layout --device-matrix 2,1 --tensor-map 1,-1 --shape 4,6", 0, "", """\

@@ -5,23 +5,33 @@
 
 #include "tools/solve/read_grid.h"
 
+static const char *behind_blanks(const char *p) { return p + strspn(p, " \t"); }
+
+/* Moves from behind an element to the next one. False if there is no comma between them, or nothing behind it. */
+static bool pass_comma(const char **p) {
+  const char *comma = behind_blanks(*p);
+  *p = behind_blanks(comma + (*comma == ','));
+  return !*comma || (*comma == ',' && **p);
+}
+
 /* Reads a list of at most `max` numbers of at least `least`; `noun` names them in messages. */
 static bool read_listed_sizes(cli *c, const char *option, const char *text, const char *noun, int64_t least,
                               int max, int *out_num, int64_t *out_size) {
   const msc_loc *loc = cli_loc(c, option);
   *out_num = 0;
-  for (const char *p = text; *p;) {
+  for (const char *p = behind_blanks(text); *p;) {
+    const char *begin = p;
     char *end;
     errno = 0;
     long long n = strtoll(p, &end, 10);
-    if (end == p || *p < '0' || *p > '9' || (*end && *end != ',') || (*end == ',' && !end[1]))
+    p = end;
+    if (end == begin || *begin < '0' || *begin > '9' || !pass_comma(&p))
       return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" is not a list of sizes such as 16,16,16", text);
     if (*out_num == max) return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\" has more than %d %s", text, max, noun);
     if (errno || n < least || n > INT64_MAX / 16)
-      return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\": %.*s is %s", text, (int)(end - p), p,
+      return msc_error(c->ctx, MSC_E_SHAPE, loc, "\"%s\": %.*s is %s", text, (int)(end - begin), begin,
                        n < least ? "no size" : "too large");
     out_size[(*out_num)++] = n;
-    p = *end ? end + 1 : end;
   }
   return true;
 }
@@ -129,19 +139,18 @@ static bool read_rank(const char **p, int64_t *out_rank) {
 bool read_ranks(cli *c, const char *option, const char *text, int64_t *out_num, int64_t **out_rank) {
   const msc_loc *loc = cli_loc(c, option);
   int64_t *rank = msc_new_array(msc_context_arena(c->ctx), int64_t, MSC_MAX_DEVICES), num = 0, from, to;
-  for (const char *p = text; *p;) {
+  for (const char *p = behind_blanks(text); *p;) {
     bool ok = read_rank(&p, &from);
     to = from;
     if (ok && !strncmp(p, "..", 2)) {
       p += 2;
       ok = read_rank(&p, &to) && to >= from;
     }
-    if (!ok || (*p && (*p != ',' || !p[1])))
+    if (!ok || !pass_comma(&p))
       return msc_error(c->ctx, MSC_E_LAYOUT, loc, "\"%s\" is not a list of ranks such as 0..7 or 5,3,1,0", text);
     if (to - from >= MSC_MAX_DEVICES - num)
       return msc_error(c->ctx, MSC_E_LAYOUT, loc, "\"%s\": more than %d ranks", text, MSC_MAX_DEVICES);
     while (from <= to) rank[num++] = from++;
-    p += *p == ',';
   }
   int64_t *sorted = msc_arena_copy(msc_context_arena(c->ctx), rank, (size_t)num * sizeof *rank);
   qsort(sorted, (size_t)num, sizeof *sorted, compare_int64);
