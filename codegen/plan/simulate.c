@@ -247,7 +247,7 @@ static void add_traffic(simulating *s, uint32_t section) {
   uint64_t uses = msc_plan_uses(&s->plan, section);
   for (size_t i = 0; i < own->num_calls && uses; i++) {
     const msc_plan_call *c = &own->call[i];
-    if (c->kind == PLAN_CALL_KIND_COLLECTIVE)
+    if (c->kind == PLAN_CALL_KIND_COLLECTIVE && s->axes[section][i]) /* none: a rank takes its part of what it has */
       traffic_of_group(s, to, axes_of_call(s, section, i))->bytes += uses * c->bytes;
     to->flops += uses * (c->flops + (c->epilogue ? c->epilogue->flops : 0));
     if (c->kind == PLAN_CALL_KIND_TRANSFER) to->transfers += uses, to->transfer_bytes += uses * c->bytes;

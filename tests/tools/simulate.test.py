@@ -110,6 +110,14 @@ dump = expect("dump again.bin").stdout.decode()
 m = simulated("again.bin")
 expect.check("up is computed again", "(up.recompute)" in dump and m["stages"][0]["ms"]["recompute"] > 0)
 
+# ---- a part of what a rank has comes from nobody ----
+
+write("cut.mlir", layers(1).replace("{pipeline_stage = 0}", "{in_strategy = [[1, 1], [1, 1]]}").replace(
+    '"msc.mul"(%0, %0)', '"msc.mul"(%0, %0) {in_strategy = [[4, 1], [4, 1]]}'))
+expect(f"compile cut.mlir -o cut.bin {FOUR.replace('data_parallel', 'semi_auto_parallel')}", 0, None)
+(stage,) = simulated("cut.bin")["stages"]
+expect.check(f"groups {stage['received_bytes']}", list(stage["received_bytes"]) == ["{d}"])
+
 # ---- on its own cluster a plan takes what it predicts ----
 
 for options in ("", "--set device_num=4 --set parallel_mode=data_parallel --set zero=1",
@@ -130,7 +138,7 @@ expect("simulate four.bin --cluster h101", 1, lambda err: "" if "h101" in err el
 expect("simulate one.mlir", 1, lambda err: "" if "one.mlir" in err else "the file")
 expect("simulate four.bin -o four.bin", 1, lambda err: "" if "four.bin" in err else "the file")
 expect("simulate", 2, "msc simulate: error: needs PLAN (msc simulate --help)\n")
-expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "own")),
-                *(f"{n}.mlir" for n in ("one", "two", "four", "again")),
+expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own")),
+                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut")),
                 *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t")))
 expect.done()
