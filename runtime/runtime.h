@@ -15,6 +15,9 @@
 /* Makes a status; its trail starts with the place of the call. If there is no memory for it, returns a constant one. */
 #define mscrt_fail(code, ...) mscrt_fail_at(code, __FILE__, __LINE__, __VA_ARGS__)
 mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const char *fmt, ...) MSCRT_PRINTF(4, 5);
+/* Fails with errno, as "PATH: WHAT: No such file"; its code tells a wrong path from a machine that failed. */
+#define mscrt_fail_path(path, what) mscrt_fail_path_at(__FILE__, __LINE__, path, what)
+mscrt_status *mscrt_fail_path_at(const char *file, int line, const char *path, const char *what);
 /* Adds a line to the trail; accepts NULL. */
 mscrt_status *mscrt_add_to_trail(mscrt_status *s, const char *file, int line);
 /* Puts "prefix: " in front of the text; accepts NULL. */

@@ -1,8 +1,10 @@
 /* status.c: failures of the runtime as values: a code, a line of text, and the places that it passed on its way up. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/abi/path_fault.h"
 #include "runtime/runtime.h"
 
 struct mscrt_status {
@@ -68,6 +70,12 @@ mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const c
     return constant_status();
   }
   return mscrt_add_to_trail(s, file, line);
+}
+
+mscrt_status *mscrt_fail_path_at(const char *file, int line, const char *path, const char *what) {
+  int error = errno;
+  return mscrt_fail_at(msc_is_path_fault(error) ? MSCRT_INPUT : MSCRT_ENVIRONMENT, file, line, "%s: %s: %s", path,
+                       what, strerror(error));
 }
 
 mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code) {

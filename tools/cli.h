@@ -32,6 +32,7 @@ typedef enum {
   CLI_TEXTS,    /* any text; may be repeated */
   CLI_PAIRS,    /* name=text; may be repeated, and one option takes all pairs that follow it */
   CLI_INT,      /* a whole number */
+  CLI_SEED,     /* a whole number from 0 to 2^64 - 1 */
   CLI_NUMBER,   /* a number */
   CLI_BYTES,    /* a size: 4096, 64k, 2M, 1.5G (powers of 1024) */
   CLI_CHOICE,   /* one of the words of `arg`, separated by | */
@@ -75,6 +76,7 @@ bool cli_flag(const cli *c, const char *name);
 const char *cli_text(const cli *c, const char *name); /* the last one given; NULL: absent */
 size_t cli_texts(const cli *c, const char *name, const char *const **out_texts); /* in order of appearance */
 int64_t cli_int(const cli *c, const char *name, int64_t absent);                 /* CLI_INT and CLI_BYTES */
+uint64_t cli_seed(const cli *c, const char *name);                               /* 0: absent */
 double cli_number(const cli *c, const char *name, double absent);
 /* Reports "msc NAME: error: ..." with a pointer to --help; returns CLI_USAGE. */
 int cli_usage(const cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);

@@ -28,6 +28,13 @@ static bool parse_int(const char *text, int64_t *out_value) {
   return true;
 }
 
+static bool parse_seed(const char *text, uint64_t *out_value) {
+  char *end;
+  errno = 0;
+  *out_value = strtoull(text, &end, 10);
+  return *text >= '0' && *text <= '9' && !errno && !*end;
+}
+
 static bool parse_option_number(const char *text, double *out_value) {
   char *end;
   double v = strtod(text, &end);
@@ -63,12 +70,17 @@ static bool is_choice(const char *choices, const char *word) {
 static bool check_value(const cli *c, const cli_option *o, const char *text) {
   const char *dashes = o->name[1] ? "--" : "-";
   int64_t i;
+  uint64_t seed;
   double d;
   switch (o->type) {
     case CLI_INT:
       if (parse_int(text, &i)) return true;
       cli_usage(c, "%s%s: '%s' is not a whole number%s", dashes, o->name, text,
                 errno == ERANGE ? " below 2^63, nor above -2^63" : "");
+      return false;
+    case CLI_SEED:
+      if (parse_seed(text, &seed)) return true;
+      cli_usage(c, "%s%s: '%s' is not a whole number from 0 to 2^64 - 1", dashes, o->name, text);
       return false;
     case CLI_NUMBER:
       if (parse_option_number(text, &d)) return true;
@@ -225,6 +237,13 @@ int64_t cli_int(const cli *c, const char *name, int64_t absent) {
     parse_bytes(text, &v);
   else if (text)
     parse_int(text, &v);
+  return v;
+}
+
+uint64_t cli_seed(const cli *c, const char *name) {
+  const char *text = cli_text(c, name);
+  uint64_t v = 0;
+  if (text) parse_seed(text, &v);
   return v;
 }
 

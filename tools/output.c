@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ir/abi/clock.h"
+#include "ir/abi/path_fault.h"
 #include "tools/cli_state.h"
 
 const msc_loc *cli_loc(cli *c, const char *path) {
@@ -371,8 +372,7 @@ int cli_close(cli *c, cli_output *out) {
   if (!out->error) return CLI_OK;
   if (!out->path && out->error == EPIPE) return CLI_ENVIRONMENT;
   write_failed(c, out->path, out->error);
-  bool is_environment = out->error == ENOSPC || out->error == EDQUOT || out->error == EFBIG || out->error == EIO;
-  return is_environment ? CLI_ENVIRONMENT : CLI_INPUT;
+  return msc_is_path_fault(out->error) ? CLI_INPUT : CLI_ENVIRONMENT;
 }
 
 void cli_discard_outputs(cli *c) {

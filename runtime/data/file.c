@@ -39,7 +39,7 @@ mscrt_status *mscrt_file_begin(const char *path, mscrt_file *f) {
     s = mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   }
   if (!s) f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (!s && f->fd < 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", path, strerror(errno));
+  if (!s && f->fd < 0) s = mscrt_fail_path(path, "cannot create");
   if (!s) return NULL;
   free(f->temporary);
   free(f->path);

@@ -39,8 +39,7 @@ mscrt_status *mscrt_folder_make(const mscrt_folder *f, const char *marker) {
   if (is_there(f->path) && !may_replace(f->path, marker))
     return mscrt_fail(MSCRT_INPUT, "%s: is there already, with other content; give another name", f->path);
   if (is_there(f->partial)) MSCRT_CHECK(mscrt_remove_folder(f->partial));
-  if (mkdir(f->partial, 0777) == 0) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", f->partial, strerror(errno));
+  return mkdir(f->partial, 0777) == 0 ? NULL : mscrt_fail_path(f->partial, "cannot create");
 }
 
 mscrt_status *mscrt_folder_begin(const char *path, const char *marker, mscrt_folder *f) {

@@ -81,8 +81,13 @@ expect.check("zero is still a device", stat.S_ISCHR(os.stat("/dev/zero").st_mode
 os.symlink("w.safetensors", "link")
 # What could not be written in the end is told before anything is trained.
 expect(f"run plan.bin {DATA} --save link", 1, "msc: error: link: a link to nothing; give the file [E0114]\n", "")
-expect(f"run plan.bin {DATA} --save nodir/w.st", 3,
-       "msc: error: nodir/w.st: cannot create: No such file or directory [E0117]\n", "")
+expect(f"run plan.bin {DATA} --save nodir/w.st", 1,
+       "msc: error: nodir/w.st: cannot create: No such file or directory [E0114]\n", "")
+for option in ("--ckpt-dir", "--flight"):
+    expect(f"run plan.bin {DATA} {option} nodir/kept", 1,
+           "nodir/kept: error: cannot make the folder: No such file or directory [E0112]\n", "")
+expect(f"run plan.bin {DATA} --alive nodir/alive", 1,
+       "msc: error: nodir/alive: cannot be touched: No such file or directory [E0114]\n", "")
 for path, why in (("nodir/t.json", "No such file or directory"), ("folder", "Is a directory")):
     expect(f"run plan.bin {DATA} --trace {path}", 1, f"{path}: error: cannot write: {why} [E0112]\n", "")
 for name in ("tt", "./tt", os.path.abspath("tt")):

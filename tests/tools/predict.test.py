@@ -136,8 +136,8 @@ refuses("x=x.npy --output logit=t.npy",
         "the model has no output 'logit'; its outputs are: loss, logits, turned, halves, short, sure, table")
 run("net1.bin", "x=x.npy --output logits=t.npy halves=t.npy", 1,
     "t.npy: error: cannot write: it is the output 't.npy' of this command [E0112]\n")
-run("net1.bin", "x=x.npy --output logits=no/t.npy", 3,
-    "msc: error: no/t.npy: cannot create: No such file or directory [E0117]\n")
+run("net1.bin", "x=x.npy --output logits=no/t.npy", 1,
+    "msc: error: no/t.npy: cannot create: No such file or directory [E0114]\n")
 refuses("x=x.npy --eval 20:22 --output logits=t.npy", "the evaluation range 20:22 does not lie inside the 21 samples")
 refuses("x=x.npy --steps 1 --output logits=t.npy", "input 'y' has no data: give a file for it")
 run("net1.bin", "x=x.npy --train 0:8 --output logits=t.npy", 2, None)

@@ -82,6 +82,11 @@ check(
     f"totals {one[-1]}")
 check(losses(lines("net1.bin --train 0:80 --epochs 3 --seed 5 --threads 3")) == losses(one), "threads change nothing")
 check(losses(lines("net1.bin --train 0:80 --steps 3 --seed 6")) != losses(one)[:3], "the seed changes something")
+largest = losses(lines(f"net1.bin --train 0:80 --steps 3 --seed {2**64 - 1}"))
+check(largest != losses(lines(f"net1.bin --train 0:80 --steps 3 --seed {2**63 - 1}")), "a seed has 64 bits")
+for seed in (2**64, -1, "5x", ""):
+    expect(f"run net1.bin {DATA} --seed".split() + [str(seed)], 2,
+           f"msc run: error: --seed: '{seed}' is not a whole number from 0 to 2^64 - 1 (msc run --help)\n", "")
 for ranks in (2, 4):
     many = lines(f"net{ranks}.bin -n {ranks} --train 0:80 --eval 80: --epochs 3 --seed 5")
     check(

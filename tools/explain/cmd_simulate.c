@@ -18,7 +18,7 @@ static int write_figures_json(cli *c, const msc_simulation *m) {
   if (out) cli_printf(out, "%s\n", text);
   free(text);
   json_decref(all);
-  return out ? cli_close(c, out) : CLI_ENVIRONMENT;
+  return out ? cli_close(c, out) : CLI_INPUT;
 }
 
 static void print_share(cli_output *out, const char *what, uint64_t ns, uint64_t step_ns) {

@@ -243,7 +243,7 @@ static int run_run(cli *c) {
   if (!code) code = count_servers(&t);
   if (!code) code = prepare_elastic(&t);
   if (!code) code = share_measured(&t);
-  if (!code && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
+  if (!code && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_INPUT;
   int first = t.joins ? t.job.rank : 0, num = t.joins ? 1 : t.ranks;
   if (!code && !t.idle && (code = run_ranks(&t)) && t.trace) trace_drop_parts(t.trace, first, num);
   if (!code && t.trace) code = trace_join(c, t.trace, first, num);
@@ -275,7 +275,7 @@ static const cli_option options[] = {
     {"lr-schedule", CLI_TEXT, "KIND[:NAME=V,...]",
      "factor on the learning rate by the step: cosine, linear (both fall to min, 0, at the last step), step:every=N "
      "(times factor, 0.1, every N steps) or constant; of all: warmup=N steps from 0 on, steps=N in place of the run's"},
-    {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
+    {"seed", CLI_SEED, "S", "of initial weights and sample order; default 0"},
     {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
     {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
     {"weights", CLI_TEXT, "DIR", "folder of the files that the model names for its parameters; default: the model's"},

@@ -299,7 +299,7 @@ static int check_checkpoints(training *t) {
   if (!folder) return CLI_OK;
   if (t->steps == 0) return cli_usage(c, "--ckpt-dir: nothing is trained");
   if (t->joins && t->job.rank) return CLI_OK; /* rank 0 looks into the folder, for all */
-  if (!cli_make_folder(c, folder)) return CLI_ENVIRONMENT;
+  if (!cli_make_folder(c, folder)) return CLI_INPUT;
   if (!checkpoint_path(folder, t->steps, path)) return cli_usage(c, "--ckpt-dir: the path is too long");
   int64_t newest = checkpoint_below(folder, INT64_MAX);
   bool ours = getenv("MSC_REPLACES"); /* msc launch put this process in the place of one of the same run */
@@ -328,6 +328,7 @@ static int check_files(training *t) {
   for (size_t i = 0; i < t->num_sinks; i++)
     if (!cli_claim_output(c, t->sinks[i].file)) return CLI_INPUT;
   int code = t->trace ? trace_check(c, t->trace, t->joins ? t->job.rank : 0) : CLI_OK;
+  if (code == CLI_OK) code = status_of_rank(c, NULL, MSC_E_DATA, touch_alive(t));
   if (code != CLI_OK) return code;
   if (save) code = status_of_rank(c, NULL, MSC_E_DATA, mscrt_check_save(save));
   if (code != CLI_OK) return code;

@@ -120,13 +120,12 @@ static mscrt_status *evaluate_between(training *t, int64_t step) {
   return s;
 }
 
-/* Sets the time of the file --alive to now; the first rank of a host does it for all. */
-static mscrt_status *touch_alive(const training *t) {
+mscrt_status *touch_alive(const training *t) {
   const char *path = cli_text(t->c, "alive");
   if (!path || (t->joins ? t->job.local_rank > 0 : t->rank != 0)) return NULL;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   bool done = fd >= 0 && futimens(fd, NULL) == 0;
-  mscrt_status *s = done ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot be touched: %s", path, strerror(errno));
+  mscrt_status *s = done ? NULL : mscrt_fail_path(path, "cannot be touched");
   if (fd >= 0) close(fd);
   return s;
 }
@@ -225,7 +224,7 @@ static mscrt_options options_of_rank(training *t) {
                          .meet_ms = t->job.topology_ms,
                          .silence_ms = t->job.silence_ms,
                          .threads = (int)cli_int(c, "threads", 0),
-                         .seed = (uint64_t)cli_int(c, "seed", 0),
+                         .seed = cli_seed(c, "seed"),
                          .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
                          .perf_map = cli_flag(c, "perf-map"),
                          .device = cli_text(c, "device"),

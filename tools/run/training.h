@@ -93,6 +93,8 @@ mscrt_status *open_own_data(training *t);
 int choose_checkpoint(training *t, int64_t newest);
 
 /* train_rank.c */
+/* Sets the time of the file --alive to now; the first rank of a host does it for all. */
+mscrt_status *touch_alive(const training *t);
 /* What a rank does from opening to its exit code; `arg` is the training, line NULL where nothing launched it. */
 int run_training_rank(void *arg, int rank, const launch_line *line);
 

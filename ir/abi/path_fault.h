@@ -1,0 +1,27 @@
+/* path_fault.h: whether a file cannot be written because of the path that the user gave, so that another try would fail
+ * as this one did, or because of the machine, as with a full disk.  The first ends msc with 1, the second with 3. */
+#ifndef MSC_IR_ABI_PATH_FAULT_H
+#define MSC_IR_ABI_PATH_FAULT_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+/* `error`: what errno says. */
+static inline bool msc_is_path_fault(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EINVAL:
+    case ETXTBSY: return true;
+    default: return false;
+  }
+}
+
+#endif
