@@ -61,7 +61,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
   cg->kind = cg->llvm.target->makes_ptx ? &nvptx : &x86;
   cg->scratch = msc_arena_new(ctx);
-  msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes, cg->llvm.apart_bytes);
+  msc_nest_set_vector_bytes(cg->nester, cg->llvm.width.summed, cg->llvm.width.apart);
   return cg;
 }
 
@@ -246,7 +246,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
   /* Sums of two terms take longer to add than to make; half a pair is lost for an odd number of them. */
   enum { LEAST_OF_TILES = 4, LEAST_OF_ODD = 5 };
-  msc_bf16_way most = cg->llvm.product_bytes == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
+  msc_bf16_way most = cg->llvm.width.product == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
   if (dtype != MSC_BF16 || most == MSC_BF16_BY_TERMS || (block % 2 && block < LEAST_OF_ODD)) return MSC_BF16_BY_TERMS;
   return most == MSC_BF16_BY_TILES && block >= LEAST_OF_TILES ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
 }

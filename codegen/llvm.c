@@ -52,11 +52,7 @@ static LLVMTargetRef find_target(msc_llvm *l, const char *triple) {
 
 static bool choose_x86(msc_llvm *l, const msc_code_target *target) {
   MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
-  /* sums of lanes gain little from 512-bit vectors, and would get another order */
-  l->vector_bytes = l->cpu.level >= 3 ? 32 : 16;
-  l->apart_bytes = l->cpu.level >= 4 ? 64 : l->vector_bytes;
-  l->product_bytes = l->cpu.level >= 4 ? 64 : 32;
-  if (target->vector_bytes) l->vector_bytes = l->apart_bytes = l->product_bytes = target->vector_bytes;
+  l->width = msc_choose_vector_width(l->cpu.level, target->vector_bytes);
   return true;
 }
 
@@ -92,7 +88,7 @@ LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch) {
 static bool choose_nvptx(msc_llvm *l, const msc_code_target *target) {
   (void)target;
   l->cpu = (msc_cpu){.name = "", .level = 4}; /* it rounds, and loads any element */
-  l->vector_bytes = l->apart_bytes = 16;
+  l->width = (msc_vector_width){.summed = 16, .apart = 16};
   return true;
 }
 

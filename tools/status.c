@@ -21,11 +21,11 @@ int status_debug_level(void) {
   return debug ? atoi(debug) : 0;
 }
 
-int status_of_rank(cli *c, const launch_line *line, msc_code of_input, mscrt_status *s) {
+int status_of_rank(cli *c, const launcher_line *line, msc_code of_input, mscrt_status *s) {
   if (!s) return CLI_OK;
   int exit = mscrt_status_exit(s);
   if (status_debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
-  launch_report(c, line, status_code(s, of_input), mscrt_status_text(s));
+  report_to_launcher(c, line, status_code(s, of_input), mscrt_status_text(s));
   c->at_once = mscrt_status_code(s) == MSCRT_STUCK;
   mscrt_status_free(s);
   return exit;

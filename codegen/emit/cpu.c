@@ -6,7 +6,7 @@
 
 static void map_point(msc_walk *w, msc_phase *ph, int to) {
   (void)ph, (void)to; /* nothing is reduced */
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
 }
 
 static void map_row(msc_walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
@@ -15,7 +15,7 @@ static void map_row(msc_walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
   msc_phase none = {0};
   uint16_t outside = w->bound;
   if (w->h->lanes > 1) {
-    msc_walk_lanes(w, &none, from, to, 1, map_point);
+    msc_walk_emit_lanes(w, &none, from, to, 1, map_point);
   } else {
     msc_ir_loop_open(e, &loop, from, to, 1, 0, NULL);
     msc_walk_bind(w, last, loop.index);
@@ -36,7 +36,7 @@ static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end
   }
   if (w->h->num_axes == 0) {
     msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
-    msc_walk_ready(w, NULL);
+    msc_walk_emit_ready(w, NULL);
     msc_ir_loop_close(e, &loop, NULL);
     return;
   }
@@ -49,7 +49,7 @@ static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end
   from = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, from, zero, ""), from, zero, "");
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
   msc_walk_bind_items(w, loop.index, w->h->items & (uint16_t)~msc_bit(last));
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   map_row(w, last, from, to);
   msc_ir_loop_close(e, &loop, NULL);
 }
@@ -62,13 +62,13 @@ static void emit_block(msc_walk *w, LLVMValueRef first) {
   LLVMBasicBlockRef whole = msc_ir_block(e), rest = msc_ir_block(e), after = msc_ir_block(e);
   uint16_t outside = w->bound;
   msc_ir_loop loop;
-  msc_walk_ready(w, NULL); /* what both branches share */
+  msc_walk_emit_ready(w, NULL); /* what both branches share */
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, end, size, ""), whole, rest);
   LLVMPositionBuilderAtEnd(e->b, whole);
   if (!w->h->axis[lane].baked_size || w->h->axis[lane].baked_size >= width) {
     w->copies = MSC_COLUMN_VECTORS;
     msc_walk_bind(w, lane, first);
-    msc_walk_item(w);
+    msc_walk_emit_item(w);
     w->bound = outside, w->copies = 1;
   }
   LLVMBuildBr(e->b, after);
@@ -76,7 +76,7 @@ static void emit_block(msc_walk *w, LLVMValueRef first) {
   msc_ir_loop_open(e, &loop, first, size, w->h->lanes, 0, NULL);
   e->mask = msc_walk_mask(w, loop.index, size);
   msc_walk_bind(w, lane, loop.index);
-  msc_walk_item(w);
+  msc_walk_emit_item(w);
   e->mask = NULL, w->bound = outside;
   msc_ir_loop_close(e, &loop, NULL);
   LLVMBuildBr(e->b, after);
@@ -115,7 +115,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
     if (msc_walk_is_turned(w, i))
       e->value[i][0] =
           LLVMBuildLoad2(e->b, vector[i], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &loop.index, 1, ""), "");
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   msc_ir_loop_close(e, &loop, NULL);
 }
 
@@ -126,8 +126,9 @@ static void emit_row_squares(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LL
   int num = w->h->lanes;
   uint16_t outside = w->bound;
   LLVMValueRef zero = msc_emit_int(e, 0), size = msc_emit_size(e, w->h->lane);
-  LLVMValueRef whole_rows = msc_walk_whole(w, from, to, num), whole_columns = msc_walk_whole(w, zero, size, num);
-  msc_walk_ready(w, NULL);
+  LLVMValueRef whole_rows = msc_walk_whole_end(w, from, to, num),
+               whole_columns = msc_walk_whole_end(w, zero, size, num);
+  msc_walk_emit_ready(w, NULL);
   msc_ir_loop_open(e, &columns, zero, whole_columns, num, 0, NULL);
   msc_ir_loop_open(e, &rows, from, whole_rows, num, 0, NULL);
   emit_square(w, rows.index, columns.index, tile);
@@ -136,7 +137,7 @@ static void emit_row_squares(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LL
   msc_ir_loop_close(e, &columns, NULL);
   msc_ir_loop_open(e, &rows, from, to, 1, 0, NULL);
   msc_walk_bind(w, w->h->across, rows.index);
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   LLVMValueRef in_squares = LLVMBuildICmp(e->b, LLVMIntSLT, rows.index, whole_rows, "");
   map_row(w, w->h->lane, LLVMBuildSelect(e->b, in_squares, whole_columns, zero, ""), size);
   w->bound = outside;
@@ -171,7 +172,7 @@ static void emit_items(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
   if (!blocks) {
     msc_walk_bind_items(w, loop.index, w->h->items);
-    msc_walk_item(w);
+    msc_walk_emit_item(w);
   } else {
     int64_t width = w->h->lanes * MSC_COLUMN_VECTORS;
     LLVMValueRef size = msc_emit_size(e, w->h->lane), number = loop.index;
@@ -229,7 +230,7 @@ void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&w.e));
   read_kernel_call(&w, fn);
   msc_walk_keep_rows(&w);
-  msc_walk_ready(&w, NULL);
+  msc_walk_emit_ready(&w, NULL);
   w.bound = MSC_INSIDE_ITEMS;
   if (p->head.kind == MSC_NEST_MAP) emit_element_loops(&w, begin, end);
   else if (p->head.kind == MSC_NEST_TRANSPOSE) emit_turned(&w, begin, end);

@@ -129,7 +129,7 @@ static void emit_team_rows(msc_walk *w) {
   if (team > WARP) w->team.memory = make_shared_memory(w, WARP * 8);
   msc_walk_pair_sums(w);
   msc_walk_bind_items(w, begin_item(w, row, &after), w->h->items);
-  msc_walk_item(w);
+  msc_walk_emit_item(w);
   branch_close(w, after);
 }
 
@@ -172,7 +172,7 @@ static void emit_columns(msc_walk *w) {
   w->team.active = is_below(w, at, size);
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(lane));
   msc_walk_bind(w, lane, LLVMBuildSelect(e->b, w->team.active, at, zero, ""));
-  msc_walk_item(w);
+  msc_walk_emit_item(w);
   branch_close(w, after);
 }
 
@@ -181,7 +181,7 @@ static void emit_columns(msc_walk *w) {
 static void emit_thread_elements(msc_walk *w) {
   LLVMBasicBlockRef after;
   msc_walk_bind_items(w, begin_item(w, multiply_by(w, thread_number(w), w->h->lanes), &after), w->h->items);
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   branch_close(w, after);
 }
 
@@ -208,7 +208,7 @@ static void emit_strands(msc_walk *w) {
   for (int s = 0; s <= num; s++) {
     for (int i = 1; i < w->h->num_instrs; i++) own[i] = strand[i] == s;
     if (s) LLVMAddCase(choice, msc_emit_int(e, s - 1), begin_block(w));
-    msc_walk_ready(w, own);
+    msc_walk_emit_ready(w, own);
     if (s) LLVMBuildBr(e->b, after);
     else choice = LLVMBuildSwitch(e->b, number, after, (unsigned)num);
   }
@@ -218,7 +218,7 @@ static void emit_strands(msc_walk *w) {
 static void emit_scatter(msc_walk *w) {
   LLVMBasicBlockRef after;
   msc_walk_bind_items(w, begin_item(w, thread_number(w), &after), w->h->items);
-  msc_walk_item(w);
+  msc_walk_emit_item(w);
   branch_close(w, after);
 }
 
@@ -272,7 +272,7 @@ static void compute_turned(msc_walk *w, square *s, int j) {
     LLVMTypeRef type = msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1);
     e->value[i][0] = LLVMBuildLoad2(e->b, type, tile_place(w, type, s->tile[i], s->x, own_row(w, s, j)), "");
   }
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
 }
 
 static void emit_squares(msc_walk *w) {
@@ -293,7 +293,7 @@ static void emit_squares(msc_walk *w) {
   LLVMValueRef outer = msc_walk_divide(w, rest, rows);
   s.row = LLVMBuildMul(e->b, LLVMBuildSub(e->b, rest, LLVMBuildMul(e->b, outer, rows, ""), ""), side, "");
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
     emit_at_position(w, &s, add_numbers(w, s.row, s.x), add_numbers(w, s.column, own_row(w, &s, j)), load_turned, j);
   emit_barrier(w);

@@ -27,6 +27,16 @@ typedef struct msc_llvm msc_llvm;
 typedef struct msc_emit msc_emit;
 typedef LLVMValueRef msc_emit_unary_fn(msc_emit *e, LLVMValueRef x);
 
+/* Bytes of the vectors of kernels. */
+typedef struct {
+  int summed;  /* where lanes are added up */
+  int apart;   /* where they stay apart */
+  int product; /* of matrix products */
+} msc_vector_width;
+
+/* vector_width.c: chooses them for a level of x86-64. forced: 16, 32 or 64, all have that width; 0: the fastest. */
+msc_vector_width msc_choose_vector_width(int level, int forced);
+
 /* Functions of f32 for which a target has instructions. */
 typedef struct {
   msc_emit_unary_fn *exp, *sqrt;
@@ -49,8 +59,7 @@ struct msc_llvm {
   msc_context *ctx;
   const msc_llvm_target *target;
   msc_cpu cpu;
-  /* of vectors in kernels, where lanes are added up and where they stay apart, and in those of products */
-  int vector_bytes, apart_bytes, product_bytes;
+  msc_vector_width width;
   bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
   LLVMContextRef llvm;
   LLVMModuleRef module;
@@ -89,9 +98,9 @@ void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way);
 /* msc_product_width: columns of a panel, as many as the vectors of sums hold. msc_product_height: rows that are
  * multiplied together, so that their sums fit the registers. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
-  return MSC_PRODUCT_VECTORS * l->product_bytes / (int)msc_product_bytes(msc_dtype_bytes(d));
+  return MSC_PRODUCT_VECTORS * l->width.product / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
-static inline int msc_product_height(const msc_llvm *l) { return l->product_bytes == 64 ? MSC_PRODUCT_MAX_HEIGHT : 6; }
+static inline int msc_product_height(const msc_llvm *l) { return l->width.product == 64 ? MSC_PRODUCT_MAX_HEIGHT : 6; }
 
 /* ---- sanitize.c ---- */
 

@@ -97,7 +97,7 @@ static void emit_copies(msc_walk *w, int i) {
 
 /* Computes all instructions whose axes have positions. Results are stored after everything is loaded, since they may
  * lie on operands. */
-void msc_walk_ready(msc_walk *w, const bool *needed) {
+void msc_walk_emit_ready(msc_walk *w, const bool *needed) {
   for (int roots = 0; roots < 2; roots++)
     for (int i = 1; i < w->h->num_instrs; i++) {
       const msc_instr *in = &w->e.p->instr[i];
@@ -110,15 +110,10 @@ void msc_walk_ready(msc_walk *w, const bool *needed) {
 
 /* ---- phases ---- */
 
-static int kind_of(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
-static msc_dtype dtype_of(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
-
-static bool is_paired_sum(const msc_walk *w, int i) { return w->partner[i] && kind_of(w, i) == MSC_SUM; }
-
-static bool reduces_lanes(const msc_walk *w) { return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane)); }
-
 /* The phase in which a reduction is computed: a paired sum is with its maximum. */
-static int phase_of(const msc_walk *w, int i) { return w->e.p->instr[is_paired_sum(w, i) ? w->partner[i] : i].phase; }
+static int phase_of(const msc_walk *w, int i) {
+  return w->e.p->instr[msc_walk_is_paired_sum(w, i) ? w->partner[i] : i].phase;
+}
 
 static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
   const msc_instr *instr = w->e.p->instr;
@@ -129,7 +124,8 @@ static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
     bool root = msc_nest_has(in, NEST_ROOT) && (in->axes & w->h->reduced) && in->phase == number;
     if (reduce) ph->reduce[ph->num_reduces++] = i;
     if (root) ph->needed[i] = true;
-    if ((!reduce && !ph->needed[i]) || (reduce && is_paired_sum(w, i))) continue; /* its maximum needs what it needs */
+    if ((!reduce && !ph->needed[i]) || (reduce && msc_walk_is_paired_sum(w, i)))
+      continue; /* its maximum needs what it needs */
     if (w->kept[i] && number > w->kept_from[i]) continue;
     for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
@@ -162,80 +158,9 @@ static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
   ph->accumulators = accumulators;
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
-    bool vector = !w->partner[i] && (reduces_lanes(w) || msc_emit_varies(&w->e, i));
+    bool vector = !w->partner[i] && (msc_walk_reduces_lanes(w) || msc_emit_varies(&w->e, i));
     for (int u = 0; u < accumulators; u++)
-      ph->carried[r * accumulators + u] =
-          msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
-  }
-}
-
-/* ---- sums of exponentials in the run that finds their maximum ---- */
-
-/* True for s = sum exp(x - m) with m = max x, both over a row of f32. */
-static bool depends_on_maximum(const msc_walk *w, int s, uint16_t *out_m) {
-  const msc_instr *instr = w->e.p->instr, *sum = &instr[s], *exp = &instr[sum->arg[0]], *less = &instr[exp->arg[0]];
-  const msc_instr *m = &instr[less->arg[1]];
-  *out_m = less->arg[1];
-  return sum->code == NEST_REDUCE && kind_of(w, s) == MSC_SUM && !sum->level && sum->dtype == MSC_F32 &&
-         exp->code == NEST_EXP && less->code == NEST_SUB && m->code == NEST_REDUCE &&
-         kind_of(w, *out_m) == NEST_LOOSE_MAX && !m->level && m->arg[0] == less->arg[0] && sum->phase == m->phase + 1 &&
-         !w->partner[*out_m];
-}
-
-/* Rows that are short enough stay in registers between two runs, which then cost less. */
-void msc_walk_pair_sums(msc_walk *w) {
-  enum { WARP = 32, KEPT_VECTORS = 4 };
-  int64_t baked = w->h->team_axis >= 0 ? w->h->axis[w->h->team_axis].baked_size : 0;
-  if (w->team.size <= WARP || (baked && baked <= (int64_t)KEPT_VECTORS * w->h->lanes * w->team.size)) return;
-  for (int i = 1; i < w->h->num_instrs; i++) {
-    uint16_t m;
-    if (depends_on_maximum(w, i, &m)) w->partner[i] = m, w->partner[m] = (uint16_t)i;
-  }
-}
-
-/* What exponentials are taken relative to; 0 while there is no maximum, so that those of minus infinity are 0. */
-static LLVMValueRef base_of(msc_walk *w, LLVMValueRef m) {
-  LLVMValueRef least = msc_emit_identity(&w->e, NEST_LOOSE_MAX, MSC_F32, 1);
-  LLVMValueRef none = LLVMBuildFCmp(w->e.b, LLVMRealOEQ, m, least, "");
-  return LLVMBuildSelect(w->e.b, none, msc_ir_real(m, 0), m, "");
-}
-
-/* exp(m - base): what a sum relative to the maximum m is multiplied by, to be relative to another one. */
-static LLVMValueRef rescale_sum(msc_walk *w, LLVMValueRef sum, LLVMValueRef m, LLVMValueRef base) {
-  return LLVMBuildFMul(w->e.b, sum, msc_nvvm_exp_of_term(&w->e, LLVMBuildFSub(w->e.b, m, base, "")), "");
-}
-
-/* Adds the position's elements to a maximum and its sum. */
-static void add_to_pair(msc_walk *w, LLVMValueRef *m, LLVMValueRef *sum, int i) {
-  msc_emit *e = &w->e;
-  bool inside = reduces_lanes(w);
-  LLVMValueRef x = msc_emit_get(e, e->p->instr[i].arg[0], inside);
-  if (inside) x = msc_emit_unmasked(e, x, msc_emit_identity(e, NEST_LOOSE_MAX, MSC_F32, w->h->lanes));
-  LLVMValueRef top = inside ? msc_emit_horizontal(e, NEST_LOOSE_MAX, MSC_F32, x) : x;
-  top = msc_emit_combine(e, NEST_LOOSE_MAX, MSC_F32, *m, top);
-  LLVMValueRef base = base_of(w, top), all = inside ? msc_emit_splat(e, base, w->h->lanes) : base;
-  LLVMValueRef terms = msc_nvvm_exp_of_term(e, LLVMBuildFSub(e->b, x, all, ""));
-  if (inside) terms = msc_emit_horizontal(e, MSC_SUM, MSC_F32, terms);
-  *sum = LLVMBuildFAdd(e->b, rescale_sum(w, *sum, *m, base), terms, "");
-  *m = top;
-}
-
-/* The reduction of the phase that is instruction i. */
-static LLVMValueRef *carried_by(msc_phase *ph, int i) {
-  int r = 0;
-  while (ph->reduce[r] != i) r++;
-  return &ph->carried[r * ph->accumulators];
-}
-
-/* Combines the maxima and sums of a team. */
-static void join_pairs(msc_walk *w, msc_phase *ph) {
-  for (int r = 0; r < ph->num_reduces; r++) {
-    int i = ph->reduce[r];
-    if (!is_paired_sum(w, i)) continue;
-    LLVMValueRef *m = carried_by(ph, w->partner[i]), *sum = carried_by(ph, i);
-    LLVMValueRef own = *m;
-    *m = w->team.join(w, NEST_LOOSE_MAX, MSC_F32, own);
-    *sum = w->team.join(w, MSC_SUM, MSC_F32, rescale_sum(w, *sum, own, base_of(w, *m)));
+      ph->carried[r * accumulators + u] = msc_walk_identity(w, i, vector ? w->h->lanes : 1);
   }
 }
 
@@ -243,92 +168,21 @@ static void join_pairs(msc_walk *w, msc_phase *ph) {
  * copy has its own. */
 static void emit_point(msc_walk *w, msc_phase *ph, int to) {
   msc_emit *e = &w->e;
-  msc_walk_ready(w, ph->needed);
+  msc_walk_emit_ready(w, ph->needed);
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r], x = e->p->instr[i].arg[0];
-    if (is_paired_sum(w, i)) add_to_pair(w, carried_by(ph, w->partner[i]), carried_by(ph, i), w->partner[i]);
+    if (msc_walk_is_paired_sum(w, i)) msc_walk_add_to_pair(w, ph, i);
     if (w->partner[i]) continue;
-    bool inside = reduces_lanes(w), varies = msc_emit_varies(e, i);
+    bool inside = msc_walk_reduces_lanes(w), varies = msc_emit_varies(e, i);
     for (int u = 0; u < (varies ? w->copies : 1); u++) {
       e->copy = u;
       LLVMValueRef v = msc_emit_get(e, x, inside || varies);
-      if (inside) v = msc_emit_unmasked(e, v, msc_emit_identity(e, kind_of(w, i), dtype_of(w, i), w->h->lanes));
+      if (inside) v = msc_emit_unmasked(e, v, msc_walk_identity(w, i, w->h->lanes));
       LLVMValueRef *acc = &ph->carried[r * ph->accumulators + (inside ? to : u)];
-      *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc, v);
+      *acc = msc_walk_combine(w, i, *acc, v);
     }
   }
   e->copy = 0;
-}
-
-LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to) {
-  msc_emit *e = &w->e;
-  /* lane numbers of 32 bits compare in one vector as wide as the data's; the rest of the row is cut to fit them */
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
-  LLVMValueRef k[64];
-  LLVMValueRef few = LLVMBuildSub(e->b, to, first, ""), most = msc_emit_int(e, w->h->lanes);
-  few = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, few, most, ""), few, most, "");
-  LLVMValueRef left = msc_emit_splat(e, LLVMBuildTrunc(e->b, few, i32, ""), w->h->lanes);
-  for (int i = 0; i < w->h->lanes; i++) k[i] = LLVMConstInt(i32, (unsigned)i, false);
-  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)w->h->lanes), left, "");
-}
-
-/* The end of the whole vectors from `from` on, when a step takes `width` lanes. */
-LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width) {
-  msc_emit *e = &w->e;
-  LLVMValueRef n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), msc_emit_int(e, -width), "");
-  return LLVMBuildAdd(e->b, from, n, "");
-}
-
-/* Splits each reduction's accumulator into `num`, of which the new ones begin empty. fold_accumulators combines them
- * again. */
-static void spread_accumulators(msc_walk *w, msc_phase *ph, int num) {
-  for (int r = ph->num_reduces - 1; r >= 0; r--) {
-    int i = ph->reduce[r];
-    ph->carried[r * num] = ph->carried[r];
-    for (int u = 1; u < num; u++)
-      ph->carried[r * num + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), w->h->lanes);
-  }
-  ph->accumulators = num;
-}
-
-static void fold_accumulators(msc_walk *w, msc_phase *ph) {
-  for (int r = 0; r < ph->num_reduces; r++) {
-    LLVMValueRef *acc = &ph->carried[r * ph->accumulators];
-    int i = ph->reduce[r];
-    for (int num = ph->accumulators; num > 1; num /= 2)
-      for (int u = 0; u < num / 2; u++)
-        acc[u] = msc_emit_combine(&w->e, kind_of(w, i), dtype_of(w, i), acc[u], acc[u + num / 2]);
-    ph->carried[r] = acc[0];
-  }
-  ph->accumulators = 1;
-}
-
-/* Vectors along the lane axis from `from` to `to`: `unroll` at a time, then one at a time under a mask. */
-void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point) {
-  msc_emit *e = &w->e;
-  msc_ir_loop loop;
-  int lane = w->h->lane, width = w->h->lanes * unroll;
-  int64_t baked = w->h->axis[lane].baked_size;
-  if (!baked || baked >= width) {
-    LLVMValueRef end = msc_walk_whole(w, from, to, width);
-    spread_accumulators(w, ph, unroll);
-    msc_ir_loop_open(e, &loop, from, end, width, ph->num_reduces * unroll, ph->carried);
-    for (int u = 0; u < unroll; u++) {
-      msc_walk_bind(w, lane, loop.index);
-      e->lane_offset = u * w->h->lanes;
-      point(w, ph, u);
-    }
-    e->lane_offset = 0;
-    msc_ir_loop_close(e, &loop, ph->carried);
-    fold_accumulators(w, ph);
-    from = end;
-  }
-  msc_ir_loop_open(e, &loop, from, to, w->h->lanes, ph->num_reduces, ph->carried);
-  e->mask = msc_walk_mask(w, loop.index, to);
-  msc_walk_bind(w, lane, loop.index);
-  point(w, ph, 0);
-  e->mask = NULL;
-  msc_ir_loop_close(e, &loop, ph->carried);
 }
 
 /* Emits a row along a short lane axis of known size without a loop. */
@@ -343,13 +197,6 @@ static void emit_short_row(msc_walk *w, msc_phase *ph, int64_t size) {
     emit_point(w, ph, 0);
     e->mask = NULL;
   }
-}
-
-/* Returns how many vectors an iteration of the loop handles. Where the order of sums matters, this must not depend on
- * what else the kernel computes. */
-static int unroll_for(const msc_walk *w, const msc_phase *ph) {
-  if (w->h->blocks) return 4;
-  return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
 }
 
 /* Prefetches rows for a reduction down columns: each row lies on other cache lines and mostly on another page, so no
@@ -370,12 +217,12 @@ static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRe
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   while (!(w->h->reduced >> axis & 1)) axis++;
-  bool last = !(w->h->reduced >> (axis + 1)), vectors = last && reduces_lanes(w), team = w->team.size > 1;
+  bool last = !(w->h->reduced >> (axis + 1)), vectors = last && msc_walk_reduces_lanes(w), team = w->team.size > 1;
   int64_t baked = to ? 0 : w->h->axis[axis].baked_size, step = vectors ? w->h->lanes : 1;
   if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
   if (vectors && !team) {
     if (baked && baked * ph->weight <= 64 * w->h->lanes) emit_short_row(w, ph, baked);
-    else msc_walk_lanes(w, ph, from, to, unroll_for(w, ph), emit_point);
+    else msc_walk_emit_lanes(w, ph, from, to, msc_walk_choose_unroll(w, ph), emit_point);
     return;
   }
   if (team && axis == w->h->team_axis) {
@@ -388,21 +235,22 @@ static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRe
     if (w->copies > 1) prefetch_rows(w, ph, axis);
     emit_point(w, ph, 0);
   } else {
-    msc_walk_ready(w, ph->needed);
+    msc_walk_emit_ready(w, ph->needed);
     emit_reduced_loops(w, ph, axis + 1, NULL, NULL);
   }
   msc_ir_loop_close(e, &loop, ph->carried);
 }
 
 static void sum_lanes(msc_walk *w, msc_phase *ph) {
-  for (int r = 0; r < ph->num_reduces && reduces_lanes(w); r++)
+  for (int r = 0; r < ph->num_reduces && msc_walk_reduces_lanes(w); r++)
     if (!w->partner[ph->reduce[r]])
       ph->carried[r] =
-          msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
-  join_pairs(w, ph);
+          msc_emit_horizontal(&w->e, msc_walk_kind(w, ph->reduce[r]), msc_walk_dtype(w, ph->reduce[r]), ph->carried[r]);
+  msc_walk_join_pairs(w, ph);
   for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++)
     if (!w->partner[ph->reduce[r]])
-      ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
+      ph->carried[r] =
+          w->team.join(w, msc_walk_kind(w, ph->reduce[r]), msc_walk_dtype(w, ph->reduce[r]), ph->carried[r]);
 }
 
 /* ---- sums in blocks ---- */
@@ -411,15 +259,15 @@ static void sum_lanes(msc_walk *w, msc_phase *ph) {
 typedef struct {
   msc_ir_loop loop;
   LLVMValueRef blocks, from, to, waiting[MAX_CARRIED], total[MAX_CARRIED];
-  const msc_walk *w;
+  msc_walk *w;
   const msc_phase *ph;
   int num, apart;
 } block_loop;
 
 static LLVMValueRef combine_sums(msc_emit *e, const void *user, int i, LLVMValueRef a, LLVMValueRef b) {
   const block_loop *l = user;
-  int r = l->ph->reduce[i / l->apart];
-  return msc_emit_combine(e, kind_of(l->w, r), dtype_of(l->w, r), a, b);
+  (void)e;
+  return msc_walk_combine(l->w, l->ph->reduce[i / l->apart], a, b);
 }
 
 /* Begins the loop over blocks. `like`: values of the types that the sums of a block have. */
@@ -438,8 +286,8 @@ static void close_blocks(msc_walk *w, block_loop *l, LLVMValueRef *sums) {
   msc_ir_loop_close(&w->e, &l->loop, sums);
 }
 
-static void run_phase(msc_walk *w, msc_phase *ph) {
-  int axis = __builtin_ctz(w->h->reduced), accumulators = reduces_lanes(w) ? 1 : w->copies;
+static void emit_phase(msc_walk *w, msc_phase *ph) {
+  int axis = __builtin_ctz(w->h->reduced), accumulators = msc_walk_reduces_lanes(w) ? 1 : w->copies;
   block_loop l = {.w = w, .ph = ph, .num = ph->num_reduces * accumulators, .apart = accumulators};
   LLVMValueRef like[MAX_CARRIED];
   start_phase(w, ph, accumulators);
@@ -451,8 +299,8 @@ static void run_phase(msc_walk *w, msc_phase *ph) {
   for (int r = 0; r < ph->num_reduces; r++)
     for (int u = 0; u < accumulators; u++) {
       int i = ph->reduce[r];
-      like[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i),
-                                                     !reduces_lanes(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+      like[r * accumulators + u] =
+          msc_walk_identity(w, i, !msc_walk_reduces_lanes(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
     }
   open_blocks(w, &l, w->h->blocks, axis, like);
   emit_reduced_loops(w, ph, axis, l.from, l.to);
@@ -464,7 +312,7 @@ static void end_phase(msc_walk *w, msc_phase *ph) {
   msc_emit *e = &w->e;
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
-    if (reduces_lanes(w)) e->value[i][0] = ph->carried[r];
+    if (msc_walk_reduces_lanes(w)) e->value[i][0] = ph->carried[r];
     else
       for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++)
         e->value[i][u] = ph->carried[r * ph->accumulators + u];
@@ -476,16 +324,16 @@ static bool is_empty(const msc_phase *ph) { return !ph->num_reduces && !ph->weig
 
 static void emit_phases(msc_walk *w) {
   msc_phase ph;
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   for (int number = 1; number <= w->h->num_phases; number++) {
     uint16_t outside = w->bound;
     w->phase = (uint8_t)number;
     find_phase(w, number, &ph);
-    if (!is_empty(&ph)) run_phase(w, &ph);
+    if (!is_empty(&ph)) emit_phase(w, &ph);
     w->bound = outside;
     end_phase(w, &ph);
     w->phases_done = (uint8_t)number;
-    msc_walk_ready(w, NULL);
+    msc_walk_emit_ready(w, NULL);
   }
   w->phases_done = 0;
 }
@@ -508,8 +356,7 @@ static void emit_tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef
       for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++) {
         LLVMValueRef *acc = &tail->carried[r * w->copies + u];
         e->copy = u;
-        *acc = msc_emit_combine(e, kind_of(w, i), dtype_of(w, i), *acc,
-                                msc_emit_get(e, e->p->instr[i].arg[0], msc_emit_varies(e, i)));
+        *acc = msc_walk_combine(w, i, *acc, msc_emit_get(e, e->p->instr[i].arg[0], msc_emit_varies(e, i)));
       }
       e->copy = 0;
     }
@@ -517,13 +364,12 @@ static void emit_tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef
   msc_ir_loop_close(e, &loop, tail->carried);
 }
 
-static void run_tail(msc_walk *w, msc_phase *tail) {
+static void emit_tail(msc_walk *w, msc_phase *tail) {
   int axis = __builtin_ctz(w->h->tail);
   block_loop l = {.w = w, .ph = tail, .num = tail->num_reduces * w->copies, .apart = w->copies};
   for (int k = 0; k < l.num; k++) {
     int i = tail->reduce[k / w->copies];
-    tail->carried[k] =
-        msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+    tail->carried[k] = msc_walk_identity(w, i, msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
   }
   if (!w->h->tail_blocks || !tail->num_reduces) {
     emit_tail_loops(w, tail, axis, NULL, NULL);
@@ -535,21 +381,21 @@ static void run_tail(msc_walk *w, msc_phase *tail) {
 }
 
 /* Emits all of an item, whose axes have positions. */
-void msc_walk_item(msc_walk *w) {
+void msc_walk_emit_item(msc_walk *w) {
   msc_phase tail = {0};
   uint16_t outside = w->bound;
   if (!w->h->tail) {
     emit_phases(w);
     return;
   }
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   for (int i = 1; i < w->h->num_instrs; i++)
     if (w->e.p->instr[i].code == NEST_REDUCE && w->e.p->instr[i].level) tail.reduce[tail.num_reduces++] = i;
-  run_tail(w, &tail);
+  emit_tail(w, &tail);
   w->bound = outside;
   for (int r = 0; r < tail.num_reduces; r++)
     for (int u = 0; u < w->copies; u++) w->e.value[tail.reduce[r]][u] = tail.carried[r * w->copies + u];
   w->level = 1, w->phases_done = UINT8_MAX;
-  msc_walk_ready(w, NULL);
+  msc_walk_emit_ready(w, NULL);
   w->level = 0, w->phases_done = 0;
 }

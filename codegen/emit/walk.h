@@ -53,29 +53,63 @@ static inline bool msc_walk_is_turned(const msc_walk *w, int i) {
   return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
 }
 
+/* What reduction i of the program computes, and of which type. */
+static inline int msc_walk_kind(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
+static inline msc_dtype msc_walk_dtype(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
+/* Combines two values of reduction i. */
+static inline LLVMValueRef msc_walk_combine(msc_walk *w, int i, LLVMValueRef a, LLVMValueRef b) {
+  return msc_emit_combine(&w->e, msc_walk_kind(w, i), msc_walk_dtype(w, i), a, b);
+}
+/* Returns what reduction i begins with, in so many lanes. */
+static inline LLVMValueRef msc_walk_identity(msc_walk *w, int i, int lanes) {
+  return msc_emit_identity(&w->e, msc_walk_kind(w, i), msc_walk_dtype(w, i), lanes);
+}
+/* True for the sum of a pair (softmax_sums.c). */
+static inline bool msc_walk_is_paired_sum(const msc_walk *w, int i) {
+  return w->partner[i] && msc_walk_kind(w, i) == MSC_SUM;
+}
+/* True if reductions add up the lanes of a vector. */
+static inline bool msc_walk_reduces_lanes(const msc_walk *w) {
+  return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane));
+}
+
 /* ---- emit/phases.c ---- */
 
 /* Gives an axis a position; values computed at another one are dropped. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
 /* Gives several axes their positions, from a number in row-major order. */
 void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes);
+/* Divides numbers that are not negative. */
 LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
 /* Emits all instructions that can be computed and are not yet; `needed` NULL: all those outside the reduced axes. */
-void msc_walk_ready(msc_walk *w, const bool *needed);
+void msc_walk_emit_ready(msc_walk *w, const bool *needed);
 /* Emits all of an item whose axes have positions: its phases, and the tail before and after them. */
-void msc_walk_item(msc_walk *w);
+void msc_walk_emit_item(msc_walk *w);
 /* Reserves stack memory for rows that several phases need; called before the loops. */
 void msc_walk_keep_rows(msc_walk *w);
+
+/* ---- emit/softmax_sums.c ---- */
+
 /* Lets one run through long rows compute their maximum and the sum of exponentials that depends on it; called before
  * the loops of a GPU's team. */
 void msc_walk_pair_sums(msc_walk *w);
+/* Adds the position's elements to paired sum i of the phase, and to its maximum. */
+void msc_walk_add_to_pair(msc_walk *w, msc_phase *ph, int i);
+/* Combines the maxima and their sums of all threads of a team. */
+void msc_walk_join_pairs(msc_walk *w, msc_phase *ph);
+
+/* ---- emit/unroll.c ---- */
+
+/* Returns how many vectors an iteration of the inner loop handles. */
+int msc_walk_choose_unroll(const msc_walk *w, const msc_phase *ph);
 /* <lanes x i1>: lanes of a vector at `first` that lie below `to`. */
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
-/* The end of the whole steps of `width` positions between `from` and `to`. */
-LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);
-/* Emits vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits the body at the
- * present position. */
+/* Returns the end of the whole steps of `width` positions between `from` and `to`. */
+LLVMValueRef msc_walk_whole_end(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);
+/* Emits vectors along the lane axis from `from` to `to`: `unroll` at a time, then one at a time under a mask; `point`
+ * emits the body at the present position. */
 typedef void msc_point_fn(msc_walk *w, msc_phase *ph, int accumulator);
-void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point);
+void msc_walk_emit_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll,
+                         msc_point_fn *point);
 
 #endif

@@ -170,7 +170,7 @@ typedef struct {
   bool has_mail;             /* the plan has messages between stages */
   bool led;                  /* the scheduler is a process of its own; else rank 0 leads */
   int meet_ms;               /* to wait for all ranks to join; 0: timeout_ms */
-  int silence_ms;            /* a rank whose beats do not come for so long is lost; 0: 30,000 */
+  int silence_ms;            /* a rank whose heartbeats do not come for so long is lost; 0: 30,000 */
   bool recovers;             /* ranks that are lost may be replaced: they come while the others are still here */
   const char *token;         /* that all ranks have; NULL: none */
   const char *host;          /* where others reach this rank; NULL: the address from which it reaches the scheduler */

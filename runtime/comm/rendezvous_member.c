@@ -1,5 +1,5 @@
-/* rendezvous_member.c: a rank and its control connection: joins the job, and runs a thread that sends beats and learns
- * which ranks have ended or are lost. */
+/* rendezvous_member.c: a rank and its control connection: joins the job, and runs a thread that sends heartbeats and
+ * learns which ranks have ended or are lost. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -211,7 +211,7 @@ static void note_lost(mscrt_member *m, int rank, const char *why) {
 /* Handles a frame from the scheduler. */
 static void handle_frame(mscrt_member *m, const mscrt_frame *f) {
   mscrt_verdict v;
-  if (f->type == MSCRT_BEAT && f->bytes == (size_t)m->ranks * sizeof *m->seen_step) {
+  if (f->type == MSCRT_HEARTBEAT && f->bytes == (size_t)m->ranks * sizeof *m->seen_step) {
     for (int r = 0; r < m->ranks; r++) {
       int64_t step;
       memcpy(&step, f->payload + (size_t)r * sizeof step, sizeof step);
@@ -267,7 +267,7 @@ static void *run_control_thread(void *arg) {
     pthread_mutex_lock(&m->lock);
     if (!m->leader_ended && now >= said + every) {
       int64_t step = atomic_load(&m->step);
-      mscrt_link_send(&m->link, MSCRT_BEAT, &step, sizeof step);
+      mscrt_link_send(&m->link, MSCRT_HEARTBEAT, &step, sizeof step);
       said = now;
     }
     mscrt_link_flush(&m->link);

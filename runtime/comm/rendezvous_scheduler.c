@@ -43,7 +43,7 @@ struct mscrt_scheduler {
   int *seat; /* of each rank: its guest; -1: none yet */
   int64_t *steps;
   struct pollfd *polled;
-  int64_t deadline_ns, announced_ns, beat_ns, looked_ns, silence_ns;
+  int64_t deadline_ns, announced_ns, heartbeat_ns, looked_ns, silence_ns;
   bool lost;
   mscrt_status *result; /* why the job could not start, or whom it lost */
 };
@@ -311,7 +311,7 @@ static void handle_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
   } else if (f->type == MSCRT_READY && s->phase == CONNECTING) {
     g->ready = true;
     begin_if_ready(s);
-  } else if (f->type == MSCRT_BEAT && f->bytes == sizeof g->step) {
+  } else if (f->type == MSCRT_HEARTBEAT && f->bytes == sizeof g->step) {
     memcpy(&g->step, f->payload, sizeof g->step);
   } else if (f->type == MSCRT_FAILURE && f->bytes == sizeof(mscrt_verdict) && s->phase == RUNNING) {
     mscrt_verdict told;
@@ -337,15 +337,16 @@ static void read_guest(mscrt_scheduler *s, int index) {
   }
 }
 
-/* Sends beats, and declares ranks lost whose beats have stopped; but not just after this process itself was paused. */
-static void exchange_beats(mscrt_scheduler *s) {
+/* Sends heartbeats, and declares ranks lost whose heartbeats have stopped; but not just after this process itself was
+ * paused. */
+static void exchange_heartbeats(mscrt_scheduler *s) {
   int64_t now = mscrt_now_ns(), every = s->silence_ns / 5 < 1000000000 ? s->silence_ns / 5 : 1000000000;
   bool paused = now - s->looked_ns > s->silence_ns / 2;
   s->looked_ns = now;
-  if (s->phase != RUNNING || now < s->beat_ns + every) return;
-  s->beat_ns = now;
+  if (s->phase != RUNNING || now < s->heartbeat_ns + every) return;
+  s->heartbeat_ns = now;
   for (int r = 0; r < s->o.ranks; r++) s->steps[r] = s->guest[s->seat[r]].step;
-  send_to_all(s, MSCRT_BEAT, s->steps, (size_t)s->o.ranks * sizeof *s->steps);
+  send_to_all(s, MSCRT_HEARTBEAT, s->steps, (size_t)s->o.ranks * sizeof *s->steps);
   for (int r = 0; r < s->o.ranks; r++) {
     guest *g = &s->guest[s->seat[r]];
     char text[120];
@@ -416,7 +417,7 @@ static void drop_silent_strangers(mscrt_scheduler *s) {
       free_guest(&s->guest[i]);
 }
 
-/* Waits for something to read or write, or for the next beat. True: the thread must end. */
+/* Waits for something to read or write, or for the next heartbeat. True: the thread must end. */
 static bool wait_for_events(mscrt_scheduler *s) {
   int n = 0, ms = (int)(s->silence_ns / 5000000 < 200 ? s->silence_ns / 5000000 + 1 : 200);
   s->polled[n++] = (struct pollfd){.fd = s->stop, .events = POLLIN};
@@ -479,7 +480,7 @@ static void *lead(void *arg) {
     if (s->phase == GATHERING && asked) answer_askers(s);
     announce_missing(s);
     check_deadline(s);
-    exchange_beats(s);
+    exchange_heartbeats(s);
   }
   flush_before_exit(s);
   return NULL;

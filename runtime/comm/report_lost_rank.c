@@ -2,7 +2,7 @@
  * reason.
  *
  * Who notices that a rank is lost: between processes of one host every rank that waits (mscrt_local_is_lost); over TCP
- * the scheduler (rendezvous_scheduler.c, `exchange_beats` and `lose_guest`), whose verdict ranks read by
+ * the scheduler (rendezvous_scheduler.c, `exchange_heartbeats` and `lose_guest`), whose verdict ranks read by
  * mscrt_member_lost; a GPU that waits for another, runtime/cuda/watch.c. */
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * and duplexes, the streams of data between two ranks.
  *
  * The scheduler is a thread of rank 0, or a process of its own. Every rank has a control connection to it, over which
- * it joins and then sends a beat every second; the scheduler tells all ranks who is lost. Two ranks have one connection
- * for collectives, and one for messages if the plan has any. */
+ * it joins and then sends a heartbeat every second; the scheduler tells all ranks who is lost. Two ranks have one
+ * connection for collectives, and one for messages if the plan has any. */
 #ifndef MSCRT_COMM_TCP_H
 #define MSCRT_COMM_TCP_H
 
@@ -55,20 +55,20 @@ short mscrt_handshake_events(const mscrt_handshake *h);
 /* ---- frames.c: frames on a control connection, each with a MAC over its contents and its number ---- */
 
 typedef enum {
-  MSCRT_JOIN = 1, /* to the scheduler: mscrt_joining */
-  MSCRT_WAITING,  /* from it: text, who is missing */
-  MSCRT_REFUSED,  /* text: why this rank or this job cannot start */
-  MSCRT_TABLE,    /* mscrt_table_head, then mscrt_entry of each rank */
-  MSCRT_READY,    /* to it: connected to all ranks */
-  MSCRT_GO,       /* from it: all are */
-  MSCRT_BEAT,     /* both ways: int64_t step; from the scheduler one of each rank */
-  MSCRT_FAILURE,  /* to it: mscrt_verdict with text, why this rank gives up */
-  MSCRT_BYE,      /* to it: this rank has ended its work; from it: the scheduler has */
-  MSCRT_ENDED,    /* from it: mscrt_verdict without text */
-  MSCRT_LOST,     /* from it: mscrt_verdict with text */
-  MSCRT_UNFIT,    /* text: why this rank can never join this job */
-  MSCRT_ASK,      /* to it, before joining: mscrt_asking, which rank this process is to be */
-  MSCRT_RANK,     /* from it: int32_t */
+  MSCRT_JOIN = 1,  /* to the scheduler: mscrt_joining */
+  MSCRT_WAITING,   /* from it: text, who is missing */
+  MSCRT_REFUSED,   /* text: why this rank or this job cannot start */
+  MSCRT_TABLE,     /* mscrt_table_head, then mscrt_entry of each rank */
+  MSCRT_READY,     /* to it: connected to all ranks */
+  MSCRT_GO,        /* from it: all are */
+  MSCRT_HEARTBEAT, /* both ways: int64_t step; from the scheduler one of each rank */
+  MSCRT_FAILURE,   /* to it: mscrt_verdict with text, why this rank gives up */
+  MSCRT_BYE,       /* to it: this rank has ended its work; from it: the scheduler has */
+  MSCRT_ENDED,     /* from it: mscrt_verdict without text */
+  MSCRT_LOST,      /* from it: mscrt_verdict with text */
+  MSCRT_UNFIT,     /* text: why this rank can never join this job */
+  MSCRT_ASK,       /* to it, before joining: mscrt_asking, which rank this process is to be */
+  MSCRT_RANK,      /* from it: int32_t */
   MSCRT_NUM_FRAMES
 } mscrt_frame_type;
 

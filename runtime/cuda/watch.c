@@ -11,7 +11,7 @@
 #include "runtime/wait.h"
 
 #define CHECK_EVERY_NS 10000000
-#define PATIENCE_MS 2000 /* after a failure; launch.c ends ranks 5 s after the first one has failed */
+#define PATIENCE_MS    2000 /* after a failure; start_ranks.c ends ranks 5 s after the first one has failed */
 
 /* ---- waiting ---- */
 

@@ -73,7 +73,7 @@ static void add_kernel(module *m, const char *name, msc_nest_code code, msc_dtyp
                               .flag = -1,
                               .items = 1,
                               .num_instrs = (uint16_t)(n + 2)};
-  p.head.lanes = (uint8_t)((size_t)m->llvm.vector_bytes / (size_t)msc_dtype_bytes(dtype));
+  p.head.lanes = (uint8_t)((size_t)m->llvm.width.summed / (size_t)msc_dtype_bytes(dtype));
   for (int i = 0; i < 2 + two; i++) p.head.buffer[i].dtype = (uint8_t)dtype;
   msc_emit_cpu(&m->llvm, &p, msc_llvm_kernel(&m->llvm, name));
 }

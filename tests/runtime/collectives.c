@@ -697,10 +697,10 @@ static void others_name_the_stopped(void **state) {
   expect_others(stopped, 1, "rank 1 is missing (at step 19), waited 2000 ms", true);
 }
 
-/* Without waiting for the end of its time limit, since no beats come. */
+/* Without waiting for the end of its time limit, since no heartbeats come. */
 static void others_name_the_silent(void **state) {
   (void)state;
-  if (comm_api == &mscrt_comm_local) skip(); /* ranks of one host send no beats */
+  if (comm_api == &mscrt_comm_local) skip(); /* ranks of one host send no heartbeats */
   expect_others(silent, 1, "rank 1 has been silent for", true);
   expect_others(silent_leader, 0, "rank 0 has been silent for", true);
 }

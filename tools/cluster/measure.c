@@ -13,7 +13,7 @@
 #include "runtime/cuda/gpu.h"
 #include "runtime/mscrt.h"
 #include "runtime/thread_pool.h"
-#include "tools/run/launch.h"
+#include "tools/run/start_ranks.h"
 #include "tools/status.h"
 
 enum { NUM_FLOATS = 4, MOST_SIZES = 6, CHAIN = 64, MAX_PROBES = MEASURE_MOST_PRODUCTS + 5 };
@@ -174,7 +174,7 @@ static bool takes_too_long(const measuring *g, const probe *p) {
   return before == 0 || (p->after >= 0 && before * p->times > most);
 }
 
-static int run_probe_rank(void *arg, int rank, const launch_line *line) {
+static int run_probe_rank(void *arg, int rank, const launcher_line *line) {
   measuring *g = arg;
   for (int i = 0; i < g->num; i++) {
     const probe *p = &g->probe[i];
@@ -202,7 +202,7 @@ static int run_all(measuring *g) {
   pthread_barrierattr_init(&shared);
   pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&g->board->barrier, &shared, (unsigned)g->m->ranks);
-  return launch(g->c, &(launch_job){.ranks = g->m->ranks, .fn = run_probe_rank, .arg = g});
+  return start_ranks(g->c, &(ranks_job){.ranks = g->m->ranks, .fn = run_probe_rank, .arg = g});
 }
 
 /* Elements of each of the three tensors of the addition: beyond any cache, within the memory. */
@@ -290,7 +290,7 @@ typedef struct {
   char name[MSCRT_GPU_NAME];
 } described;
 
-static int describe_rank(void *arg, int rank, const launch_line *line) {
+static int describe_rank(void *arg, int rank, const launcher_line *line) {
   described *d = arg;
   mscrt_status *s = mscrt_gpu_describe(rank, d->name, &d->gpu, &d->num);
   return s ? status_of_rank(d->c, line, MSC_E_TARGET, s) : CLI_OK;
@@ -304,7 +304,7 @@ int measure_gpu(cli *c, measured *m) {
     return CLI_ENVIRONMENT;
   }
   d->c = c;
-  int code = launch(c, &(launch_job){.ranks = 1, .fn = describe_rank, .arg = d});
+  int code = start_ranks(c, &(ranks_job){.ranks = 1, .fn = describe_rank, .arg = d});
   const mscrt_gpu *g = &d->gpu;
   if (!code) {
     m->figures = (msc_cluster_gpu){g->arch,        g->multiprocessors, g->clock_hz, g->memory_clock_hz,

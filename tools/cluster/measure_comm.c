@@ -9,7 +9,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/wait.h"
 #include "tools/cluster/host_memory.h"
-#include "tools/run/launch.h"
+#include "tools/run/start_ranks.h"
 #include "tools/cluster/measure.h"
 #include "tools/status.h"
 
@@ -232,7 +232,7 @@ static mscrt_status *measure_rank(const comm_job *j, int rank, mscrt_partitions 
   return s;
 }
 
-static int run_comm_rank(void *arg, int rank, const launch_line *line) {
+static int run_comm_rank(void *arg, int rank, const launcher_line *line) {
   const comm_job *j = arg;
   mscrt_partitions parts = {0};
   mscrt_exchange *e = calloc((size_t)j->num, sizeof *e);
@@ -265,7 +265,7 @@ static int run_cases(comm_job *j, int rank) {
   }
   j->result = shared;
   int code = rank >= 0 ? run_comm_rank(j, rank, NULL)
-                       : launch(j->c, &(launch_job){.ranks = j->ranks, .fn = run_comm_rank, .arg = j});
+                       : start_ranks(j->c, &(ranks_job){.ranks = j->ranks, .fn = run_comm_rank, .arg = j});
   j->result = own;
   memcpy(own, shared, bytes);
   munmap(shared, bytes);

@@ -12,7 +12,7 @@
 #include "runtime/memory/memory.h"
 #include "runtime/thread_pool.h"
 #include "tools/cluster/measure.h"
-#include "tools/run/launch.h"
+#include "tools/run/start_ranks.h"
 #include "tools/status.h"
 
 enum { BLOCK = 4 << 20, WINDOWS = 3 };
@@ -97,7 +97,7 @@ static uint8_t *map_area(int64_t bytes) {
   return at == MAP_FAILED ? NULL : at;
 }
 
-static int measure_rank(void *arg, int rank, const launch_line *line) {
+static int measure_rank(void *arg, int rank, const launcher_line *line) {
   measuring *g = arg;
   uint8_t *area = map_area(2 * g->bytes + MSCRT_DISK_DEPTH * BLOCK);
   mscrt_pool *pool = NULL;
@@ -128,7 +128,7 @@ int measure_transfers(cli *c, const char *folder, measured *m) {
   pthread_barrierattr_init(&shared);
   pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&g.board->barrier, &shared, (unsigned)m->ranks);
-  int code = launch(c, &(launch_job){.ranks = m->ranks, .fn = measure_rank, .arg = &g});
+  int code = start_ranks(c, &(ranks_job){.ranks = m->ranks, .fn = measure_rank, .arg = &g});
   if (!code) {
     m->host_bytes_per_s = (double)g.bytes / slowest(g.board->host_ns, m->ranks) * 1e9;
     if (folder) m->disk_bytes_per_s = (double)g.bytes / slowest(g.board->disk_ns, m->ranks) * 1e9;

@@ -153,14 +153,14 @@ static int run_ranks(training *t) {
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
   t->cores = mscrt_cores();
   int processes = t->elastic ? elastic_processes(t->elastic) : t->ranks;
-  return launch(t->c, &(launch_job){.ranks = processes,
-                                    .servers = t->servers,
-                                    .copies = mscrt_plan_server_copies(t->plan),
-                                    .grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000),
-                                    .replaced = t->replaced,
-                                    .fn = run_training_rank,
-                                    .decide = t->elastic ? decide_on_ranks : NULL,
-                                    .arg = t});
+  return start_ranks(t->c, &(ranks_job){.ranks = processes,
+                                        .servers = t->servers,
+                                        .copies = mscrt_plan_server_copies(t->plan),
+                                        .grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000),
+                                        .replaced = t->replaced,
+                                        .fn = run_training_rank,
+                                        .decide = t->elastic ? decide_on_ranks : NULL,
+                                        .arg = t});
 }
 
 /* Leads the job as a process of its own. */

@@ -420,7 +420,7 @@ static void pin_order(const training *t) {
 }
 
 /* Runs a parameter server: it begins with the ranks' weights, and serves until the ranks have ended. */
-static int run_server_of(training *t, int server, const launch_line *line) {
+static int run_server_of(training *t, int server, const launcher_line *line) {
   mscrt_options o = options_of_rank(t);
   o.rank = 0, o.server = server;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
@@ -438,7 +438,7 @@ static int run_server_of(training *t, int server, const launch_line *line) {
   return code;
 }
 
-int run_training_rank(void *arg, int rank, const launch_line *line) {
+int run_training_rank(void *arg, int rank, const launcher_line *line) {
   training *t = arg;
   t->process = rank;
   if (rank >= t->ranks && !t->elastic) return run_server_of(t, rank - t->ranks + 1, line);
@@ -453,9 +453,9 @@ int run_training_rank(void *arg, int rank, const launch_line *line) {
   int code = status_of_rank(t->c, line, MSC_E_DATA, s);
   if (!s && t->stopped) code = 128 + SIGTERM;
   if (!s && t->trace && t->ctx && !trace_part(t->trace, rank, t->ctx, t->begin_ns)) {
-    launch_report(t->c, line, MSC_E_TARGET,
-                  msc_arena_printf(msc_context_arena(t->c->ctx), "%s: the trace cannot be written: %s", t->trace,
-                                   strerror(errno)));
+    report_to_launcher(t->c, line, MSC_E_TARGET,
+                       msc_arena_printf(msc_context_arena(t->c->ctx), "%s: the trace cannot be written: %s", t->trace,
+                                        strerror(errno)));
     code = CLI_ENVIRONMENT;
   }
   mscrt_close(t->ctx);

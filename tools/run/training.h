@@ -9,7 +9,7 @@
 #include "runtime/mscrt.h"
 #include "tools/cli.h"
 #include "tools/run/elastic.h"
-#include "tools/run/launch.h"
+#include "tools/run/start_ranks.h"
 #include "tools/run/lr_schedule.h"
 #include "tools/run/recorder.h"
 #include "tools/cluster/startup.h"
@@ -96,7 +96,7 @@ int choose_checkpoint(training *t, int64_t newest);
 /* Sets the time of the file --alive to now; the first rank of a host does it for all. */
 mscrt_status *touch_alive(const training *t);
 /* What a rank does from opening to its exit code; `arg` is the training, line NULL where nothing launched it. */
-int run_training_rank(void *arg, int rank, const launch_line *line);
+int run_training_rank(void *arg, int rank, const launcher_line *line);
 
 /* print_training.c: as text, or as JSON with --json. */
 /* A step, and a note that it was printed.  A line that was printed, and not noted, is printed twice when rank 0 is

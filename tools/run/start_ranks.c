@@ -1,6 +1,6 @@
-/* launch.c: a function and a number of ranks in; each rank runs it as a process of this host, which this process
+/* start_ranks.c: a function and a number of ranks in; each rank runs it as a process of this host, which this process
  * watches. */
-#include "tools/run/launch.h"
+#include "tools/run/start_ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include "tools/cluster/watch.h"
 
 #define GRACE_MS   5000 /* after the first failure or a signal: for the others to notice it and report */
-#define IDLE_NS 200000000
-#define END_MS 2000   /* for those that did start, where one did not */
+#define IDLE_NS    200000000
+#define END_MS     2000 /* for those that did start, where one did not */
 #define TEXT_BYTES 3900
 
 /* One message fits a pipe's atomic write, so messages of ranks do not mix. */
@@ -28,11 +28,11 @@ typedef struct {
 } message;
 _Static_assert(sizeof(message) <= 4096, "PIPE_BUF");
 
-struct launch_line {
+struct launcher_line {
   int fd, rank;
 };
 
-void launch_report(cli *c, const launch_line *line, msc_code code, const char *text) {
+void report_to_launcher(cli *c, const launcher_line *line, msc_code code, const char *text) {
   if (!line) {
     msc_error(c->ctx, code, NULL, "%s", text);
     return;
@@ -45,16 +45,16 @@ void launch_report(cli *c, const launch_line *line, msc_code code, const char *t
 typedef struct {
   cli *c;
   watch ranks;
-  const launch_job *job;
+  const ranks_job *job;
   int replaced;         /* so many ranks more may be started in the places of others */
   int speaks;           /* write end of the pipe, for these; -1: closed */
   const sigset_t *mask; /* what a rank is started with */
   bool *alive;          /* for `decide` */
   int pipe;             /* read end: messages of the ranks */
   int num_messages;
-  message *message;     /* room for two per rank */
+  message *message; /* room for two per rank */
   bool failed;
-} launching;
+} launcher;
 
 /* ---- starting ---- */
 
@@ -73,14 +73,14 @@ static void leave_signals(const sigset_t *before) {
   sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-static int be_rank(const launching *w, int rank, pid_t launcher) {
+static int be_rank(const launcher *w, int rank, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launcher) return CLI_ENVIRONMENT;
+  if (getppid() != parent) return CLI_ENVIRONMENT;
   sigprocmask(SIG_SETMASK, w->mask, NULL);
-  launch_line line = {w->speaks, rank};
+  launcher_line line = {w->speaks, rank};
   int code = w->job->fn(w->job->arg, rank, &line);
   if (code || (fflush(stdout) == 0 && !ferror(stdout))) return code;
-  launch_report(NULL, &line, MSC_E_FILE, "cannot write to stdout");
+  report_to_launcher(NULL, &line, MSC_E_FILE, "cannot write to stdout");
   return CLI_ENVIRONMENT;
 }
 
@@ -94,7 +94,7 @@ static void allow_descriptors(void) {
 
 /* Keeps this process on the rank's share of the cores: else the kernel may leave two ranks that wait for each other on
  * one. More ranks than cores are kept only if each core has equally many; ranks whose number changes are not. */
-static void keep_on_share(const launching *w, int rank) {
+static void keep_on_share(const launcher *w, int rank) {
   cpu_set_t all, own;
   int ranks = w->job->ranks;
   if (ranks < 2 || rank >= ranks || w->job->decide || sched_getaffinity(0, sizeof all, &all) != 0) return;
@@ -110,7 +110,7 @@ static void keep_on_share(const launching *w, int rank) {
   sched_setaffinity(0, sizeof own, &own);
 }
 
-static bool start_rank(launching *w, int r) {
+static bool start_rank(launcher *w, int r) {
   pid_t self = getpid(), pid = fork();
   if (pid == 0) {
     keep_on_share(w, r);
@@ -120,7 +120,7 @@ static bool start_rank(launching *w, int r) {
   return pid > 0;
 }
 
-static bool start_ranks(launching *w) {
+static bool start_processes(launcher *w) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
@@ -141,18 +141,18 @@ static bool start_ranks(launching *w) {
 /* ---- watching ---- */
 
 /* A server that a signal has ended is not missed while its copy, or what it is a copy of, goes on. */
-static bool has_living_copy(const launching *w, int r) {
+static bool has_living_copy(const launcher *w, int r) {
   int copies = w->job->ranks + w->job->servers, other = r < copies ? r + w->job->servers : r - w->job->servers;
   return r >= w->job->ranks && copies < w->ranks.num && !w->ranks.ended[other];
 }
 
-static bool decide_anew(launching *w, int ended) {
+static bool decide_anew(launcher *w, int ended) {
   for (int r = 0; r < w->ranks.num; r++) w->alive[r] = !w->ranks.ended[r];
   return w->job->decide(w->job->arg, w->alive, ended);
 }
 
 /* Starts another process in the place of a rank that a signal has ended, if more may be; or the others go on. */
-static bool replace_rank(launching *w, int r) {
+static bool replace_rank(launcher *w, int r) {
   int status = w->ranks.status[r], number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   pid_t ended = w->ranks.pid[r];
   if (!number || w->ranks.asked || w->failed) return false;
@@ -173,7 +173,7 @@ static bool replace_rank(launching *w, int r) {
 }
 
 /* Starts processes in the places of those that signals have ended. */
-static void fill_places(launching *w) {
+static void fill_places(launcher *w) {
   bool any = false;
   if (w->ranks.asked || w->failed) return;
   for (int r = 0; r < w->ranks.num; r++)
@@ -181,7 +181,7 @@ static void fill_places(launching *w) {
   if (any) decide_anew(w, -1);
 }
 
-static void reap_ranks(launching *w) {
+static void reap_ranks(launcher *w) {
   for (int r; (r = watch_reap(&w->ranks)) >= 0;) {
     int *status = &w->ranks.status[r];
     if (w->ranks.asked && WIFSIGNALED(*status)) *status = 0; /* a process that was asked to end has not failed */
@@ -192,7 +192,7 @@ static void reap_ranks(launching *w) {
 }
 
 /* Reads the messages of ranks from the pipe, which must not fill up: a rank that cannot write does not end. */
-static void read_messages(launching *w) {
+static void read_messages(launcher *w) {
   message m;
   while (read(w->pipe, &m, sizeof m) == (ssize_t)sizeof m) {
     m.text[TEXT_BYTES - 1] = 0;
@@ -200,7 +200,7 @@ static void read_messages(launching *w) {
   }
 }
 
-static void wait_for_all(launching *w) {
+static void wait_for_all(launcher *w) {
   sigset_t set;
   int grace_ms = w->job->grace_ms ? w->job->grace_ms : GRACE_MS;
   set_of_signals(&set);
@@ -222,7 +222,7 @@ static void wait_for_all(launching *w) {
 /* ---- reporting ---- */
 
 /* Prints equal messages once, for "rank 2" or "ranks 0, 1, 3". */
-static void put_messages(launching *w) {
+static void put_messages(launcher *w) {
   const message *m = w->message;
   int num = w->num_messages;
   for (int i = 0; i < num; i++) {
@@ -243,7 +243,7 @@ static void put_messages(launching *w) {
   }
 }
 
-static int exit_code(const launching *l) {
+static int exit_code(const launcher *l) {
   int code = CLI_OK;
   const watch *w = &l->ranks;
   for (int r = 0; r < w->num; r++) {
@@ -267,17 +267,17 @@ static int exit_code(const launching *l) {
   return code;
 }
 
-int launch(cli *c, const launch_job *job) {
+int start_ranks(cli *c, const ranks_job *job) {
   msc_arena *arena = msc_context_arena(c->ctx);
   int processes = job->ranks + job->servers * (job->copies > 1 ? job->copies : 1);
   sigset_t set, before;
-  launching w = {.c = c, .job = job, .pipe = -1, .speaks = -1, .mask = &before, .replaced = job->replaced};
+  launcher w = {.c = c, .job = job, .pipe = -1, .speaks = -1, .mask = &before, .replaced = job->replaced};
   watch_new(arena, processes, &w.ranks);
   w.alive = msc_new_array(arena, bool, processes);
   w.message = msc_new_array(arena, message, 2 * processes);
   set_of_signals(&set);
   sigprocmask(SIG_BLOCK, &set, &before);
-  bool started = start_ranks(&w);
+  bool started = start_processes(&w);
   if (!started) {
     w.ranks.asked = true;
     watch_signal(&w.ranks, SIGTERM);
