@@ -93,7 +93,11 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.allocate && (!alone || !c->device->uses_arena))
     return mscrt_fail(MSCRT_UNSUPPORTED, "only a job of one rank on the device cpu takes memory of the caller");
   MSCRT_CHECK(check_servers(c));
-  if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
+  if (!(c->o.time_scale >= 0)) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
+  if ((unsigned)c->o.overlap > MSCRT_OVERLAP_NEVER)
+    return mscrt_fail(MSCRT_ARGUMENT, "there is no overlap %d", (int)c->o.overlap);
+  if (c->o.num_family < 0 || (c->o.num_family && !c->o.family))
+    return mscrt_fail(MSCRT_ARGUMENT, "a family of %d plans", c->o.num_family);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
   if (c->o.cores <= 0) c->o.cores = mscrt_cores();
@@ -343,6 +347,7 @@ static mscrt_status *open_until_met(const mscrt_plan *plan, const mscrt_options 
 }
 
 mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx) {
+  MSCRT_NEEDS(plan && out_ctx);
   return open_until_met(plan, options, NULL, out_ctx);
 }
 
@@ -399,10 +404,12 @@ void mscrt_close(mscrt_context *c) {
 
 mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
                               mscrt_context **out_ctx) {
+  MSCRT_NEEDS(plan && out_ctx);
   return open_until_met(plan, options, kept, out_ctx);
 }
 
 mscrt_status *mscrt_leave(mscrt_context **ctx, mscrt_kept **out_kept) {
+  MSCRT_NEEDS(ctx && *ctx && out_kept);
   *out_kept = NULL;
   MSCRT_CHECK(mscrt_leave_with_kept(*ctx, out_kept));
   mscrt_close(*ctx);
@@ -411,6 +418,7 @@ mscrt_status *mscrt_leave(mscrt_context **ctx, mscrt_kept **out_kept) {
 }
 
 mscrt_status *mscrt_recover(mscrt_context **ctx) {
+  MSCRT_NEEDS(ctx && *ctx);
   mscrt_options o = (*ctx)->o;
   const mscrt_plan *plan = (*ctx)->plan;
   mscrt_kept *kept;
@@ -441,6 +449,7 @@ static mscrt_status *check_same_batches(mscrt_context *c, const mscrt_data *data
 }
 
 mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
+  MSCRT_NEEDS(c && data);
   MSCRT_CHECK(mscrt_check_holds_values(c));
   if (data->plan != c->plan) return mscrt_fail(MSCRT_ARGUMENT, "the data set was opened for another plan");
   if (data->o.parts) MSCRT_CHECK(check_same_batches(c, data));
@@ -464,6 +473,7 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
 }
 
 mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name, mscrt_tensor *out_tensor) {
+  MSCRT_NEEDS(plan && name && out_tensor);
   const mscrt_variable *v = mscrt_find_variable(plan->num_inputs, plan->input, name);
   if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
   if (rank < 0 || rank >= mscrt_plan_ranks(plan))
@@ -479,9 +489,11 @@ mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name
 }
 
 mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, double *out_loss) {
+  MSCRT_NEEDS(c && section);
   uint32_t index;
   bool train = !strcmp(section, "train");
   MSCRT_CHECK(mscrt_check_not_broken(c));
+  if (steps < 0) return mscrt_fail(MSCRT_ARGUMENT, "%" PRId64 " steps", steps);
   if (!mscrt_find_program(c->plan, section, &index))
     return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
   if (!c->feed) MSCRT_CHECK(mscrt_check_inputs(c, index));
@@ -500,6 +512,7 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
 }
 
 mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value) {
+  MSCRT_NEEDS(c && name);
   bool found = false;
   MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(mscrt_check_not_broken(c));
@@ -531,6 +544,7 @@ static mscrt_status *find_parameter_or_output(const mscrt_context *c, const char
 }
 
 mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_tensor) {
+  MSCRT_NEEDS(c && name && out_tensor);
   const mscrt_variable *v;
   msc_box box, buffer;
   MSCRT_CHECK(find_parameter_or_output(c, name, &v));
@@ -552,6 +566,7 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
 }
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
+  MSCRT_NEEDS(c && name);
   const mscrt_variable *v;
   MSCRT_CHECK(mscrt_check_not_broken(c));
   MSCRT_CHECK(find_parameter_or_output(c, name, &v));

@@ -32,7 +32,9 @@
  * set may be shared and outlive their contexts. Contexts and teams belong to the process that opened them: in one that
  * it forks, calls return MSCRT_ARGUMENT, and mscrt_close and mscrt_end do nothing. The library has no global state,
  * installs no signal handler, never exits, aborts or prints.  Option structs start with struct_size, so they can grow;
- * what is zero is the default.  A plan holds native code: it is executed only when the caller says trust_native. */
+ * what is zero is the default.  Where it is not said that a pointer may be NULL, calls that can fail return
+ * MSCRT_ARGUMENT for it; others need it.  A plan holds native code: it is executed only when the caller says
+ * trust_native. */
 #ifndef MSCRT_H
 #define MSCRT_H
 

@@ -40,6 +40,12 @@ mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
     }                                                                 \
   } while (0)
 
+/* Begins a public call: it was wrong if one of its pointers is NULL that must not be. */
+#define MSCRT_NEEDS(pointers)                                                               \
+  do {                                                                                      \
+    if (!(pointers)) return mscrt_fail(MSCRT_ARGUMENT, "%s needs %s", __func__, #pointers); \
+  } while (0)
+
 /* Allocates `num` elements, zeroed, which the caller frees with free; num may be 0. */
 #define mscrt_new_array(out, num) mscrt_allocate((void **)(out), (size_t)(num), sizeof **(out))
 mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);

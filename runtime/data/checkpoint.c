@@ -33,6 +33,7 @@ struct mscrt_saving {
 };
 
 mscrt_status *mscrt_check_checkpoint(const char *path) {
+  MSCRT_NEEDS(path);
   mscrt_folder f;
   MSCRT_CHECK(mscrt_folder_begin(path, MSCRT_MANIFEST, &f));
   rmdir(f.partial);
@@ -172,6 +173,7 @@ static mscrt_status *copy_slices(mscrt_context *c) {
 }
 
 mscrt_status *mscrt_checkpoint_begin(mscrt_context *c, const char *path) {
+  MSCRT_NEEDS(c && path);
   uint64_t failed = 0;
   MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(mscrt_checkpoint_end(c, true, NULL));
@@ -210,6 +212,7 @@ static mscrt_status *give_up(mscrt_context *c) {
 }
 
 mscrt_status *mscrt_checkpoint_end(mscrt_context *c, bool wait, bool *out_ended) {
+  MSCRT_NEEDS(c);
   struct mscrt_saving *k = c->saving;
   MSCRT_CHECK(mscrt_check_process(c));
   while (k && k->active) {
@@ -233,6 +236,7 @@ mscrt_status *mscrt_checkpoint_end(mscrt_context *c, bool wait, bool *out_ended)
 }
 
 mscrt_status *mscrt_checkpoint(mscrt_context *c, const char *path) {
+  MSCRT_NEEDS(c && path);
   MSCRT_CHECK(mscrt_checkpoint_begin(c, path));
   return mscrt_checkpoint_end(c, true, NULL);
 }

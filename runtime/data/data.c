@@ -53,6 +53,7 @@ static mscrt_status *check_token_windows(const mscrt_data *d, const mscrt_variab
 }
 
 static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
+  MSCRT_NEEDS(source->input && source->file);
   const mscrt_plan *p = d->plan;
   const mscrt_variable *v = mscrt_find_variable(p->num_inputs, p->input, source->input);
   if (!v) {
@@ -171,6 +172,7 @@ static mscrt_status *set_ranges(mscrt_data *d) {
 
 mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources,
                               const mscrt_data_options *options, mscrt_data **out_data) {
+  MSCRT_NEEDS(plan && out_data && (sources || !num));
   mscrt_data *d = NULL;
   mscrt_status *s = NULL;
   *out_data = NULL;

@@ -23,6 +23,8 @@ mscrt_status *mscrt_file_write(const mscrt_file *f, const void *data, size_t byt
 /* Follows links to the file to be replaced; refuses anything but a regular file or a new name. */
 static mscrt_status *follow_links(const char *path, char **out_path) {
   struct stat st;
+  *out_path = NULL;
+  if (!*path) return mscrt_fail(MSCRT_INPUT, "a file that is written needs a name");
   *out_path = realpath(path, NULL);
   if (!*out_path && lstat(path, &st) == 0) return mscrt_fail(MSCRT_INPUT, "%s: a link to nothing; give the file", path);
   if (*out_path && (stat(*out_path, &st) != 0 || !S_ISREG(st.st_mode)))
@@ -90,6 +92,7 @@ mscrt_status *mscrt_file_end(mscrt_file *f, mscrt_status *s) {
 }
 
 mscrt_status *mscrt_check_save(const char *path) {
+  MSCRT_NEEDS(path);
   mscrt_file f;
   MSCRT_CHECK(mscrt_file_begin(path, &f));
   close(f.fd);

@@ -27,6 +27,8 @@ static bool may_replace(const char *path, const char *marker) {
 
 mscrt_status *mscrt_folder_name(const char *path, mscrt_folder *f) {
   size_t n = strlen(path);
+  *f = (mscrt_folder){0};
+  if (!n) return mscrt_fail(MSCRT_INPUT, "a folder that is written needs a name");
   while (n > 1 && path[n - 1] == '/') n--;
   *f = (mscrt_folder){.path = strndup(path, n)};
   if (f->path && asprintf(&f->partial, "%s.tmp", f->path) < 0) f->partial = NULL;

@@ -50,6 +50,7 @@ static mscrt_status *open_weights(const mscrt_plan *p, const char *path, bool al
 }
 
 mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
+  MSCRT_NEEDS(p && path);
   mscrt_archive a;
   MSCRT_CHECK(open_weights(p, path, false, &a));
   mscrt_archive_close(&a);
@@ -57,6 +58,7 @@ mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
 }
 
 mscrt_status *mscrt_plan_check_checkpoint(const mscrt_plan *p, const char *path, int64_t *out_step) {
+  MSCRT_NEEDS(p && path && out_step);
   mscrt_archive a;
   MSCRT_CHECK(open_weights(p, path, true, &a));
   mscrt_status *s = mscrt_archive_verify(&a);
@@ -103,11 +105,13 @@ static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
 }
 
 mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
+  MSCRT_NEEDS(c && path);
   mscrt_forget_kept(c);
   return load_file(c, path, false);
 }
 
 mscrt_status *mscrt_resume(mscrt_context *c, const char *path) {
+  MSCRT_NEEDS(c && path);
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "a checkpoint is resumed before data is set");
   mscrt_forget_kept(c);
   return load_file(c, path, true);
@@ -200,6 +204,7 @@ static mscrt_status *take_files(const mscrt_plan *p, mscrt_context *c, const cha
 mscrt_status *mscrt_plan_check_files(const mscrt_plan *p, const char *folder) { return take_files(p, NULL, folder); }
 
 mscrt_status *mscrt_load_weights(mscrt_context *c, const char *folder) {
+  MSCRT_NEEDS(c);
   MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(mscrt_forget_rows(c));
   return take_files(c->plan, c, folder);

@@ -23,6 +23,7 @@ static mscrt_status *write_slice_header(const mscrt_plan *p, const mscrt_file *f
 /* A failure of rank 0 must not leave the others waiting: rank 0 goes on taking part, and all ranks learn of it at
  * the end. */
 mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
+  MSCRT_NEEDS(c && path);
   MSCRT_CHECK(mscrt_check_holds_values(c));
   mscrt_file f = {.fd = -1};
   mscrt_status *s = NULL, *lost = NULL;

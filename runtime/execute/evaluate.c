@@ -92,6 +92,7 @@ static mscrt_status *run_evaluation(evaluation *e, int64_t batches, mscrt_evalua
 }
 
 mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation) {
+  MSCRT_NEEDS(c && out_evaluation);
   mscrt_evaluation result = {.struct_size = sizeof result};
   evaluation e = {.c = c};
   MSCRT_CHECK(mscrt_check_process(c));

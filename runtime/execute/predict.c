@@ -65,15 +65,18 @@ static mscrt_status *prepare_output(const mscrt_data *d, const mscrt_sink *sink,
 
 static mscrt_status *check_sinks(const mscrt_data *d, size_t num, const mscrt_sink *sinks) {
   if (d->o.eval_end == 0) return mscrt_fail(MSCRT_ARGUMENT, "there is no evaluation range");
-  for (size_t i = 0; i < num; i++)
+  for (size_t i = 0; i < num; i++) {
+    MSCRT_NEEDS(sinks[i].output && sinks[i].file);
     for (size_t j = 0; j < i; j++)
       if (!strcmp(sinks[i].file, sinks[j].file))
         return mscrt_fail(MSCRT_INPUT, "outputs '%s' and '%s' are written to the same file, %s", sinks[j].output,
                           sinks[i].output, sinks[i].file);
+  }
   return NULL;
 }
 
 mscrt_status *mscrt_check_predict(const mscrt_data *data, size_t num, const mscrt_sink *sinks) {
+  MSCRT_NEEDS(data && (sinks || !num));
   output o;
   MSCRT_CHECK(check_sinks(data, num, sinks));
   for (size_t i = 0; i < num; i++) MSCRT_CHECK(prepare_output(data, &sinks[i], &o));
@@ -143,6 +146,7 @@ static mscrt_status *write_outputs(mscrt_context *c, const mscrt_data *d, size_t
 }
 
 mscrt_status *mscrt_predict(mscrt_context *c, size_t num, const mscrt_sink *sinks) {
+  MSCRT_NEEDS(c && (sinks || !num));
   MSCRT_CHECK(mscrt_check_process(c));
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d) return mscrt_fail(MSCRT_ARGUMENT, "there is no data set to predict from");

@@ -20,6 +20,7 @@ static void log_of_asking(void *user, const char *text) {
 }
 
 mscrt_status *mscrt_ask_rank(const mscrt_options *options, int *out_rank) {
+  MSCRT_NEEDS(options && out_rank);
   mscrt_options options_read = complete_options(options);
   if (options_read.ranks < 1 || !options_read.address)
     return mscrt_fail(MSCRT_ARGUMENT, "to ask for a rank needs the number of ranks and an address");
@@ -35,6 +36,7 @@ mscrt_status *mscrt_ask_rank(const mscrt_options *options, int *out_rank) {
 }
 
 mscrt_status *mscrt_lead(const mscrt_options *options) {
+  MSCRT_NEEDS(options);
   mscrt_options options_read = complete_options(options);
   mscrt_key key;
   mscrt_scheduler *scheduler = NULL;

@@ -151,6 +151,7 @@ static void leave_job(mscrt_joined *j) {
 }
 
 mscrt_status *mscrt_init(const char *backend, const mscrt_options *options, mscrt_team **out_all) {
+  MSCRT_NEEDS(out_all);
   mscrt_options o = {0};
   mscrt_joined *j = NULL;
   mscrt_status *s = NULL;
@@ -176,6 +177,7 @@ void mscrt_end(mscrt_team *t) {
 }
 
 mscrt_status *mscrt_group(mscrt_team *all, int num, const int *ranks, mscrt_team **out_group) {
+  MSCRT_NEEDS(all && out_group);
   mscrt_joined *j = all->job;
   *out_group = NULL;
   MSCRT_CHECK(check_usable(j));
@@ -198,6 +200,14 @@ typedef struct {
   mscrt_exchange e;
   int64_t at, num;
 } piece;
+
+/* Checks what a verb is called with: `count` elements for each rank of the team, at least in one of two buffers. */
+static mscrt_status *check_buffers(const mscrt_team *t, const void *src, const void *dst, int64_t count) {
+  MSCRT_NEEDS(t && ((src && dst) || !count));
+  if (count < 0 || count > INT64_MAX / 64 / t->members.num)
+    return mscrt_fail(MSCRT_ARGUMENT, "%" PRId64 " elements", count);
+  return NULL;
+}
 
 static const char *name_of_verb(const piece *p) { return msc_verb_name(p->e.verb); }
 
@@ -286,6 +296,7 @@ mscrt_status *mscrt_all_reduce(mscrt_team *t, mscrt_dtype dtype, mscrt_operation
   piece p;
   mscrt_status *s = NULL;
   msc_reduction reduction;
+  MSCRT_CHECK(check_buffers(t, src, dst, count));
   MSCRT_CHECK(find_reduction(operation, &reduction));
   MSCRT_CHECK(make_piece(t, MSC_ALL_REDUCE, dtype, 1, t->members.num, &p));
   p.e.reduction = reduction, p.e.slices = true;
@@ -321,6 +332,7 @@ static mscrt_status *gather_in_arena(piece *p, void *dst, int64_t count) {
 mscrt_status *mscrt_all_gather(mscrt_team *t, mscrt_dtype dtype, const void *src, void *dst, int64_t count) {
   piece p;
   mscrt_status *s = NULL;
+  MSCRT_CHECK(check_buffers(t, src, dst, count));
   MSCRT_CHECK(make_piece(t, MSC_ALL_GATHER, dtype, 2, 1, &p));
   int num = t->members.num, own = t->members.index;
   p.e.to_box = (msc_box){.size = {num, count}}, p.e.elems = num * count;
@@ -344,6 +356,7 @@ mscrt_status *mscrt_reduce_scatter(mscrt_team *t, mscrt_dtype dtype, mscrt_opera
   piece p;
   mscrt_status *s = NULL;
   msc_reduction reduction;
+  MSCRT_CHECK(check_buffers(t, src, dst, count));
   MSCRT_CHECK(find_reduction(operation, &reduction));
   MSCRT_CHECK(make_piece(t, MSC_REDUCE_SCATTER, dtype, 2, t->members.num, &p));
   int num = t->members.num, own = t->members.index;
@@ -364,6 +377,7 @@ mscrt_status *mscrt_reduce_scatter(mscrt_team *t, mscrt_dtype dtype, mscrt_opera
 mscrt_status *mscrt_all_to_all(mscrt_team *t, mscrt_dtype dtype, const void *src, void *dst, int64_t count) {
   piece p;
   mscrt_status *s = NULL;
+  MSCRT_CHECK(check_buffers(t, src, dst, count));
   MSCRT_CHECK(make_piece(t, MSC_ALL_TO_ALL, dtype, 3, 1, &p));
   int num = t->members.num, own = t->members.index;
   p.e.to_box = (msc_box){.begin = {0, own, 0}, .size = {num, 1, count}}, p.e.elems = num * count;
@@ -385,6 +399,7 @@ mscrt_status *mscrt_all_to_all(mscrt_team *t, mscrt_dtype dtype, const void *src
 mscrt_status *mscrt_broadcast(mscrt_team *t, mscrt_dtype dtype, int root, void *data, int64_t count) {
   piece p;
   mscrt_status *s = NULL;
+  MSCRT_CHECK(check_buffers(t, data, data, count));
   if (root < 0 || root >= t->members.num)
     return mscrt_fail(MSCRT_ARGUMENT, "there is no rank %d in a group of %d", root, t->members.num);
   MSCRT_CHECK(make_piece(t, MSC_BROADCAST, dtype, 1, 1, &p));
@@ -405,6 +420,7 @@ mscrt_status *mscrt_broadcast(mscrt_team *t, mscrt_dtype dtype, int root, void *
 }
 
 mscrt_status *mscrt_barrier(mscrt_team *t) {
+  MSCRT_NEEDS(t);
   uint8_t one = 1, all;
   return mscrt_all_reduce(t, MSCRT_U8, MSCRT_OF_MAX, &one, &all, 1);
 }
@@ -430,9 +446,11 @@ static mscrt_status *pass_message(mscrt_team *t, bool sends, int peer, uint8_t *
 }
 
 mscrt_status *mscrt_send(mscrt_team *t, int to, const void *data, size_t bytes) {
+  MSCRT_NEEDS(t && (data || !bytes));
   return pass_message(t, true, to, (uint8_t *)(uintptr_t)data, bytes);
 }
 
 mscrt_status *mscrt_receive(mscrt_team *t, int from, void *data, size_t bytes) {
+  MSCRT_NEEDS(t && (data || !bytes));
   return pass_message(t, false, from, data, bytes);
 }

@@ -92,6 +92,7 @@ static mscrt_status *find_output(const mscrt_context *c, const char *section, co
 }
 
 mscrt_status *mscrt_borrow_output(mscrt_context *c, const char *section, const char *name, void *data, size_t bytes) {
+  MSCRT_NEEDS(c && section && name);
   uint32_t i = 0;
   MSCRT_CHECK(find_output(c, section, name, &i));
   const mscrt_variable *v = &c->plan->output[i];

@@ -145,13 +145,16 @@ static mscrt_status *set_input(mscrt_context *c, const char *name, const void *d
 }
 
 mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
+  MSCRT_NEEDS(c && name && (batch || !bytes));
   return set_input(c, name, batch, bytes, false, false);
 }
 
 mscrt_status *mscrt_borrow_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
+  MSCRT_NEEDS(c && name && (batch || !bytes));
   return set_input(c, name, batch, bytes, false, true);
 }
 
 mscrt_status *mscrt_set_part(mscrt_context *c, const char *name, const void *part, size_t bytes) {
+  MSCRT_NEEDS(c && name && (part || !bytes));
   return set_input(c, name, part, bytes, true, false);
 }

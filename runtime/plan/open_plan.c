@@ -100,6 +100,7 @@ static mscrt_status *allocate_private(size_t size, uint8_t **out_bytes) {
 
 mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options,
                               mscrt_plan **out_plan) {
+  MSCRT_NEEDS(out_plan && (bytes || !size));
   uint8_t *copy;
   *out_plan = NULL;
   MSCRT_CHECK(allocate_private(size, &copy));
@@ -121,6 +122,7 @@ mscrt_status *mscrt_plan_open_layouts(const void *bytes, size_t size, mscrt_plan
 }
 
 mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
+  MSCRT_NEEDS(bytes || !size);
   mscrt_plan *p;
   mscrt_status *s = mscrt_plan_open_layouts(bytes, size, &p);
   mscrt_plan_close(p);
@@ -128,6 +130,7 @@ mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
 }
 
 mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan) {
+  MSCRT_NEEDS(path && out_plan);
   mscrt_blob b;
   uint8_t *bytes = NULL;
   *out_plan = NULL;

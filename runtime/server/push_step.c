@@ -200,6 +200,7 @@ static mscrt_status *ask_to_stop(mscrt_context *c, mscrt_pushing *p, int i) {
 }
 
 mscrt_status *mscrt_stop_together(mscrt_context *c, bool asked, bool *out_stop) {
+  MSCRT_NEEDS(c && out_stop);
   mscrt_pushing *p = c->pushing;
   uint64_t any = 0;
   if (!mscrt_ranks_run_apart(c)) {

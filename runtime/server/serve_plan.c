@@ -138,6 +138,7 @@ static mscrt_status *serve_share(plan_server *p, int listener, int backup) {
 }
 
 mscrt_status *mscrt_run_server(mscrt_context *c) {
+  MSCRT_NEEDS(c);
   plan_server p = {.c = c};
   mscrt_status *s = NULL;
   int listener = -1, backup = -1;

@@ -151,14 +151,15 @@ static bool write_records(FILE *out, const mscrt_context *c, const char *reason)
 }
 
 mscrt_status *mscrt_dump_flight(const mscrt_context *c, const char *path, const char *reason) {
+  MSCRT_NEEDS(c && path);
   char temporary[4200];
   if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
     return mscrt_fail(MSCRT_ARGUMENT, "the path of a flight record is too long");
   FILE *out = fopen(temporary, "we");
-  if (!out) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot be written", path);
+  if (!out) return mscrt_fail_path(path, "cannot be written");
   bool ok = write_records(out, c, reason);
   ok = fclose(out) == 0 && ok;
   if (ok && rename(temporary, path) == 0) return NULL;
   remove(temporary);
-  return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot be written", path);
+  return mscrt_fail_path(path, "cannot be written");
 }

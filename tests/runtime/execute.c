@@ -598,12 +598,109 @@ static void data_sets_that_do_not_fit(void **state) {
   mscrt_plan_close(shared_plan);
 }
 
+/* ---- calls that are wrong ---- */
+
+static void expect_argument(mscrt_status *s, const char *part) { expect_text(s, MSCRT_ARGUMENT, part); }
+
+static void pointers_that_are_missing(void **state) {
+  (void)state;
+  plan_text t;
+  call_text calls[7];
+  mscrt_plan *plan = NULL;
+  mscrt_context *ctx = NULL;
+  mscrt_data *data = NULL;
+  mscrt_tensor tensor;
+  int64_t step;
+  int rank;
+  expect_argument(mscrt_plan_open(NULL, 9, NULL, &plan), "mscrt_plan_open needs");
+  expect_argument(mscrt_plan_read(NULL, NULL, &plan), "mscrt_plan_read needs path");
+  expect_argument(mscrt_plan_read("plan.bin", NULL, NULL), "mscrt_plan_read needs");
+  expect_argument(mscrt_plan_verify(NULL, 9), "needs bytes");
+  expect_argument(mscrt_open(NULL, NULL, &ctx), "needs plan");
+  expect_argument(mscrt_lead(NULL), "needs options");
+  expect_argument(mscrt_ask_rank(NULL, &rank), "needs options");
+  expect_argument(mscrt_check_save(NULL), "needs path");
+  expect_argument(mscrt_check_checkpoint(NULL), "needs path");
+  train_plan(1, &t, calls);
+  expect_ok(open_text(&t, &plan));
+  expect_argument(mscrt_open(plan, NULL, NULL), "out_ctx");
+  expect_argument(mscrt_plan_check_weights(plan, NULL), "path");
+  expect_argument(mscrt_plan_check_checkpoint(plan, NULL, &step), "path");
+  expect_argument(mscrt_plan_part(plan, 0, NULL, &tensor), "name");
+  expect_argument(mscrt_data_open(plan, 1, NULL, NULL, &data), "sources");
+  expect_argument(mscrt_data_open(plan, 1, &(mscrt_source){"x", NULL}, NULL, &data), "source->file");
+  expect_argument(mscrt_data_open(plan, 1, &(mscrt_source){NULL, x_file}, NULL, &data), "source->input");
+  expect_ok(open_rank(plan, NULL, 1, &ctx));
+  expect_argument(mscrt_set_data(ctx, NULL), "data");
+  expect_argument(mscrt_set_input(ctx, NULL, &step, 4), "name");
+  expect_argument(mscrt_set_input(ctx, "x", NULL, 768), "batch");
+  expect_argument(mscrt_borrow_output(ctx, NULL, "loss", NULL, 0), "section");
+  expect_argument(mscrt_run(ctx, NULL, 1, NULL), "section");
+  expect_argument(mscrt_run(NULL, "train", 1, NULL), "mscrt_run needs");
+  expect_argument(mscrt_evaluate(ctx, NULL), "out_evaluation");
+  expect_argument(mscrt_predict(ctx, 1, NULL), "sinks");
+  expect_argument(mscrt_local(ctx, NULL, &tensor), "name");
+  expect_argument(mscrt_read(ctx, NULL, NULL, 0), "name");
+  expect_argument(mscrt_set_scalar(ctx, NULL, 1), "name");
+  expect_argument(mscrt_load(ctx, NULL), "path");
+  expect_argument(mscrt_save(ctx, NULL), "path");
+  expect_argument(mscrt_checkpoint(ctx, NULL), "path");
+  expect_argument(mscrt_resume(ctx, NULL), "path");
+  expect_argument(mscrt_dump_flight(ctx, NULL, NULL), "path");
+  expect_argument(mscrt_recover(NULL), "ctx");
+  expect_argument(mscrt_leave(&ctx, NULL), "out_kept");
+  expect_argument(mscrt_max(ctx, 1, NULL), "out_max");
+  expect_argument(mscrt_stop_together(ctx, true, NULL), "out_stop");
+  mscrt_close(ctx);
+  mscrt_plan_close(plan);
+}
+
+static void values_that_make_no_sense(void **state) {
+  (void)state;
+  plan_text t;
+  call_text calls[7];
+  mscrt_plan *plan;
+  mscrt_context *ctx;
+  static const struct {
+    mscrt_options o;
+    const char *part;
+  } wrong[] = {{{.rank = -1}, "rank -1 of 1"},
+               {{.threads = -3}, "-3 threads"},
+               {{.overlap = (mscrt_overlap)7}, "there is no overlap 7"},
+               {{.num_family = 3}, "a family of 3 plans"},
+               {{.time_scale = NAN}, "time scale nan"}};
+  train_plan(1, &t, calls);
+  expect_ok(open_text(&t, &plan));
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    mscrt_options o = wrong[i].o;
+    o.struct_size = sizeof o;
+    expect_argument(mscrt_open(plan, &o, &ctx), wrong[i].part);
+  }
+  expect_ok(open_rank(plan, NULL, 1, &ctx));
+  char zeros[16 * FEATURES * 4] = {0};
+  expect_ok(mscrt_set_input(ctx, "x", zeros, sizeof zeros));
+  expect_ok(mscrt_set_input(ctx, "t", zeros, 16 * OUTPUTS * 4));
+  expect_argument(mscrt_run(ctx, "train", -1, NULL), "-1 steps");
+  expect_text(mscrt_save(ctx, ""), MSCRT_INPUT, "needs a name");
+  expect_text(mscrt_check_save(""), MSCRT_INPUT, "needs a name");
+  expect_text(mscrt_checkpoint(ctx, ""), MSCRT_INPUT, "needs a name");
+  expect_text(mscrt_check_checkpoint(""), MSCRT_INPUT, "needs a name");
+  expect_text(mscrt_dump_flight(ctx, "/nonexistent/f.json", NULL), MSCRT_INPUT, "cannot be written: No such file");
+  expect_ok(mscrt_run(ctx, "train", 1, NULL)); /* no wrong call has broken it */
+  mscrt_close(ctx);
+  mscrt_plan_close(plan);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(products_in_all_forms), cmocka_unit_test(losses_do_not_depend_on_ranks_or_threads),
-        cmocka_unit_test(weights_do_not_depend_on_layouts),
-    cmocka_unit_test(accuracy_and_index_checks), cmocka_unit_test(buffers_wait_for_their_readers),
-        cmocka_unit_test(data_sets_that_do_not_fit),
+      cmocka_unit_test(products_in_all_forms),
+      cmocka_unit_test(losses_do_not_depend_on_ranks_or_threads),
+      cmocka_unit_test(weights_do_not_depend_on_layouts),
+      cmocka_unit_test(accuracy_and_index_checks),
+      cmocka_unit_test(buffers_wait_for_their_readers),
+      cmocka_unit_test(data_sets_that_do_not_fit),
+      cmocka_unit_test(pointers_that_are_missing),
+      cmocka_unit_test(values_that_make_no_sense),
   };
   return cmocka_run_group_tests(tests, make_files, drop_files);
 }

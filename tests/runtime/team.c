@@ -175,6 +175,37 @@ static void through_mpi(void **state) {
   if (!num) print_message("skipped: there is neither mpirun.openmpi nor mpirun.mpich here\n");
 }
 
+static bool is_wrong(mscrt_status *s, const char *part) {
+  bool is = mscrt_status_code(s) == MSCRT_ARGUMENT && strstr(mscrt_status_text(s), part);
+  if (!is) fprintf(stderr, "got '%s', expected '%s'\n", mscrt_status_text(s), part);
+  mscrt_status_free(s);
+  return is;
+}
+
+static void wrong_calls(void **state) {
+  mscrt_team *t = NULL, *group = NULL;
+  float x[8] = {1, 2}, y[8];
+  (void)state;
+  mscrt_options o = {.struct_size = sizeof o, .ranks = 1};
+  assert_true(is_wrong(mscrt_init("local", &o, NULL), "needs out_all"));
+  assert_true(went(mscrt_init("local", &o, &t)));
+  assert_true(is_wrong(mscrt_group(NULL, 1, (const int[]){0}, &group), "needs all"));
+  assert_true(is_wrong(mscrt_group(t, 1, (const int[]){0}, NULL), "out_group"));
+  assert_true(is_wrong(mscrt_all_reduce(t, MSCRT_F32, MSCRT_OF_SUM, x, y, -4), "-4 elements"));
+  assert_true(is_wrong(mscrt_all_reduce(t, MSCRT_F32, MSCRT_OF_SUM, x, y, INT64_MAX), "9223372036854775807 elements"));
+  assert_true(is_wrong(mscrt_all_reduce(t, MSCRT_F32, MSCRT_OF_SUM, NULL, y, 4), "src"));
+  assert_true(is_wrong(mscrt_all_gather(t, MSCRT_F32, x, NULL, 4), "dst"));
+  assert_true(is_wrong(mscrt_reduce_scatter(t, MSCRT_F32, MSCRT_OF_MAX, x, NULL, 4), "dst"));
+  assert_true(is_wrong(mscrt_all_to_all(t, MSCRT_F32, NULL, y, 4), "src"));
+  assert_true(is_wrong(mscrt_broadcast(t, MSCRT_F32, 0, NULL, 4), "needs"));
+  assert_true(is_wrong(mscrt_broadcast(NULL, MSCRT_F32, 0, x, 4), "needs"));
+  assert_true(is_wrong(mscrt_send(t, 0, NULL, 4), "data"));
+  assert_true(is_wrong(mscrt_barrier(NULL), "needs"));
+  assert_true(went(mscrt_all_reduce(t, MSCRT_F32, MSCRT_OF_SUM, NULL, NULL, 0))); /* nothing is nowhere */
+  assert_true(went(mscrt_all_reduce(t, MSCRT_F32, MSCRT_OF_SUM, x, y, 8)) && y[1] == 2);
+  mscrt_end(t);
+}
+
 static void one_rank(void **state) {
   mscrt_team *all = NULL, *same = NULL;
   (void)state;
@@ -204,8 +235,9 @@ static void one_rank(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(all_verbs),
-                                     cmocka_unit_test(lost_ranks), cmocka_unit_test(through_mpi)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(wrong_calls),
+                                     cmocka_unit_test(all_verbs), cmocka_unit_test(lost_ranks),
+                                     cmocka_unit_test(through_mpi)};
   if (getenv("MSC_TEAM_ADDRESS")) return be_rank_of_mpirun(getenv("MSC_TEAM_ADDRESS"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
