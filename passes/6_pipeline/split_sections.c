@@ -385,7 +385,16 @@ static bool add_to_sum(section_splitter *s, const msc_op *op) {
 
 /* ---- results ---- */
 
-/* Makes the new value of an argument a result of every U section whose stage uses the argument. */
+static bool add_value_of_step(section_splitter *s, msc_value *v, int stage, uint32_t arg, const char *name) {
+  section *n = find_or_make_section(s, (place){MSC_SECTION_U, stage, 0});
+  msc_value *made = value_in_section(s, n, v);
+  MSC_TRY(made);
+  add_section_result(s, n, made, function_argument_in(s, n, arg)->index, name);
+  return true;
+}
+
+/* Makes the new value of an argument a result of every U section whose stage uses the argument; of one that no stage
+ * uses, where the value is made. */
 static bool add_new_argument_value(section_splitter *s, msc_value *v, uint32_t arg, const char *name) {
   if (v->def && !is_remade(s, v->def) && !s->per_step[v->def->id]) { /* a new value in every micro-batch */
     section *n = find_or_make_section(s, section_place_of(s, v->def));
@@ -393,15 +402,49 @@ static bool add_new_argument_value(section_splitter *s, msc_value *v, uint32_t a
     add_section_result(s, n, made, function_argument_in(s, n, arg)->index, name);
     return true;
   }
+  bool any = false;
   for (int i = 0; i < s->shape.stages; i++) {
     bool has = false;
     for (int k = 0; k < s->shape.chunks * s->shape.stages * MSC_NUM_SECTIONS && !has; k++)
       has = s->sections[k] && s->sections[k]->at.stage == i && s->sections[k]->arg[arg];
-    if (!has) continue;
-    section *n = find_or_make_section(s, (place){MSC_SECTION_U, i, 0});
-    msc_value *made = value_in_section(s, n, v);
-    MSC_TRY(made);
-    add_section_result(s, n, made, function_argument_in(s, n, arg)->index, name);
+    if (has) MSC_TRY(add_value_of_step(s, v, i, arg, name));
+    any |= has;
+  }
+  return any || add_value_of_step(s, v, v->def ? section_place_of(s, v->def).stage : 0, arg, name);
+}
+
+/* Finds, by old value id, what is computed from an argument that gets a new value once per step. */
+static bool *mark_values_of_updated_arguments(const section_splitter *s, const msc_attr_value *ties) {
+  const msc_op *ret = s->f->body->last;
+  bool *mark = msc_new_array(s->pass->scratch, bool, msc_number(s->f->body).num_values);
+  for (size_t i = 0; i < ties->list.num; i++) {
+    const msc_op *def = ret->in[i].value->def;
+    if (ties->list.v[i].i >= 0 && def && s->per_step[def->id])
+      mark[s->f->body->args[ties->list.v[i].i]->id] = true;
+  }
+  for (const msc_op *op = s->f->body->first; op->next; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++)
+      for (size_t o = 0; o < op->num_out; o++) mark[op->out[o].id] |= mark[op->in[i].value->id];
+  return mark;
+}
+
+/* Builds new values that depend on updated arguments but not on the micro-batch, as power iterations on a parameter, in
+ * each U section whose stage reads the argument they are for: before the updates, since they are of what a step begins
+ * with. */
+static bool build_new_values_before_updates(section_splitter *s) {
+  const msc_op *ret = s->f->body->last;
+  const msc_attr_value *ties = msc_func_attr(s->f, MSC_FACT(ties));
+  if (!ties) return true;
+  const bool *is_of_updated = mark_values_of_updated_arguments(s, ties);
+  for (size_t i = 0; i < ties->list.num; i++) {
+    msc_value *v = ret->in[i].value;
+    if (ties->list.v[i].i < 0 || !v->def || !is_remade(s, v->def) || !is_of_updated[v->id]) continue;
+    const msc_use *u = s->f->body->args[ties->list.v[i].i]->uses;
+    do {
+      place at = {MSC_SECTION_U, section_place_of(s, u ? u->user : v->def).stage, 0};
+      MSC_TRY(value_in_section(s, find_or_make_section(s, at), v));
+      u = u ? u->next : NULL;
+    } while (u);
   }
   return true;
 }
@@ -488,6 +531,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   mark_per_step_ops(&s);
   mark_remade_ops(&s);
   if (!strcmp(program, "train")) mark_section_kinds(&s);
+  MSC_TRY(build_new_values_before_updates(&s));
   for (msc_op *op = f->body->first; op->next; op = op->next) {
     if (is_remade(&s, op)) continue;
     if (op->kind == OP_accumulate) MSC_TRY(add_to_sum(&s, op));
