@@ -85,4 +85,14 @@ bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor
 /* True if the batch of every input divides into so many parts. Reports each that does not; `whose` ends the message. */
 bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose);
 
+/* ---- loss_quotient.c ---- */
+
+typedef struct msc_pass_ctx msc_pass_ctx;
+/* Makes the loss of f one quotient of two sums over the batch, if it has means over kept rows and can be one; else it
+ * makes these means over all rows. False after a report. */
+bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f);
+/* True if the loss is a quotient of two sums over the batch, of which parameters touch the first only, and may be one
+ * in this parallel mode. `fact`: by value id, MSC_BATCH_MARKED. */
+bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact);
+
 #endif

@@ -4,10 +4,10 @@
  * the batch becomes a k-th of it. A loss that is a mean over the batch is the mean of the losses of the micro-batches:
  * the gradient of the loss, attribute `loss_seed`, is 1/k, and `micro_mean` is set. A loss that is a sum is the sum of
  * theirs. In a loss that adds both, the sums get the factor k, which makes them means. micro_batch_interleaved = n
- * makes n times as many micro-batches. A mean over the rows that are kept is a quotient of two sums, `micro_quotient`:
- * both are added up before one is divided by the other. A new argument of the role `micro` is the number of the
- * micro-batch in its step. batch_norm, and ops marked cross_batch, take their statistics from one micro-batch; other
- * ops that mix samples are refused. */
+ * makes n times as many micro-batches. A loss that is a quotient of two sums (loss_quotient.c) is marked
+ * `micro_quotient`: both are added up before one is divided by the other. A new argument of the role `micro` is the
+ * number of the micro-batch in its step. batch_norm, and ops marked cross_batch, take their statistics from one
+ * micro-batch; other ops that mix samples are refused. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -207,56 +207,6 @@ static bool sees_batch(const batch_shortener *s, const msc_op *op) {
   return any;
 }
 
-/* ---- a loss that is a quotient ---- */
-
-/* May the loss be a quotient of two sums over the batch? Not in hybrid_parallel with several ranks: there each rank has
- * a loss of its own. */
-static bool may_be_quotient(const batch_shortener *s) {
-  return msc_config_devices(s->pass->config) == 1 || msc_config_parallel_mode(s->pass->config) != MSC_HYBRID_PARALLEL;
-}
-
-/* Replaces a loss that is the mean over kept rows by the sum of their losses, divided by their number. */
-static bool divide_kept_rows(const batch_shortener *s) {
-  msc_value *loss = msc_loss_of(s->f);
-  MSC_TRY(loss);
-  msc_op *op = loss->def;
-  bool is_loss = op && (op->kind == OP_softmax_cross_entropy || op->kind == OP_nll_loss);
-  bool counts = msc_dtype_bytes(loss->type->dtype) >= 4; /* f16 and bf16 have not the numbers */
-  if (!may_be_quotient(s) || !is_loss || !msc_counts_kept_rows(op) || !counts) return true;
-  msc_builder b = {.func = s->f, .block = s->f->body, .before = op->next, .loc = op->loc, .name = op->name};
-  msc_value *labels = op->in[1].value, *none = number(&b, labels, (double)msc_op_int(op, "ignore_index")),
-            *kept = none ? compare(&b, MSC_NE, labels, none) : NULL,
-            *divisor = kept ? sum_to_scalar(&b, cast(&b, kept, loss->type->dtype)) : NULL;
-  MSC_TRY(divisor);
-  msc_op_put(op, msc_loss_reduction_attr(s->pass->ctx, MSC_LOSS_SUM));
-  msc_value *in[2] = {loss, divisor};
-  msc_op *quotient = msc_build_with(&b, OP_div, 2, in, 1, 0, NULL);
-  MSC_TRY(quotient);
-  msc_replace_uses(loss, &quotient->out[0]);
-  msc_set_operand(quotient, 0, loss);
-  return true;
-}
-
-/* Does a value depend on a parameter? */
-static bool depends_on_parameter(const batch_shortener *s, const msc_value *v) {
-  bool *depends = msc_new_array(s->pass->scratch, bool, s->num_facts);
-  for (size_t i = 0; i < s->f->body->num_args; i++)
-    depends[s->f->body->args[i]->id] = msc_arg_role(s->f, i) == MSC_ROLE_PARAMETER;
-  for (const msc_op *op = s->f->body->first; op; op = op->next)
-    for (size_t i = 0; i < op->num_in; i++)
-      for (size_t o = 0; o < op->num_out; o++) depends[op->out[o].id] |= depends[op->in[i].value->id];
-  return depends[v->id];
-}
-
-/* Is the loss a quotient of two sums over the batch, of which parameters touch the first only? */
-static bool is_quotient_of_sums(const batch_shortener *s, const msc_value *loss) {
-  const msc_op *op = loss->def;
-  if (!may_be_quotient(s) || !op || op->kind != OP_div || s->fact[op->in[0].value->id].meaning != MSC_BATCH_SUM ||
-      s->fact[op->in[1].value->id].meaning != MSC_BATCH_SUM)
-    return false;
-  return !depends_on_parameter(s, op->in[1].value);
-}
-
 /* ---- the function ---- */
 
 static bool report_mixed_batch(const msc_op *mixer, const char *keys) {
@@ -284,17 +234,15 @@ static bool check_groups_divide(const batch_shortener *s) {
 static bool check_batch_divides(const batch_shortener *s) {
   bool ok = check_divides(s->pass, s->f, s->k, s->keys);
   if (ok) ok = check_groups_divide(s);
-  const msc_op *last = NULL;
-  const msc_value *loss = msc_loss_of(s->f);
-  if (!loss) return false;
-  if (!is_quotient_of_sums(s, loss)) loss = NULL;
+  bool *is_reported = msc_new_array(s->pass->scratch, bool, msc_number(s->f->body).num_ops);
+  const msc_value *loss = msc_is_loss_quotient(s->pass, s->f, s->fact) ? msc_loss_of(s->f) : NULL;
   for (const msc_op *op = s->f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_batch_fact *f = &s->fact[op->in[i].value->id];
       bool is_quotient = op->in[i].value == loss && !op->next;
-      if (f->meaning != MSC_BATCH_MIXED || f->mixer == last || is_quotient) continue;
-      last = f->mixer;
-      ok = report_mixed_batch(last, s->keys);
+      if (f->meaning != MSC_BATCH_MIXED || is_quotient || is_reported[f->mixer->id]) continue;
+      is_reported[f->mixer->id] = true;
+      ok = report_mixed_batch(f->mixer, s->keys);
     }
   return ok;
 }
@@ -332,7 +280,7 @@ static void add_micro_argument(const batch_shortener *s) {
 static bool set_loss_attributes(const batch_shortener *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
-  if (is_quotient_of_sums(s, loss)) {
+  if (msc_is_loss_quotient(s->pass, s->f, s->fact)) {
     msc_func_put(s->f, msc_fact_micro_quotient(true));
     return true;
   }
@@ -356,7 +304,7 @@ static bool check_no_copies(msc_pass_ctx *pass, const msc_module *m) {
 }
 
 static bool shorten_batch(batch_shortener *s) {
-  MSC_TRY(divide_kept_rows(s));
+  MSC_TRY(msc_make_loss_quotient(s->pass, s->f));
   s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;

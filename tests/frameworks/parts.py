@@ -86,6 +86,28 @@ def _smoothed(weighted):
     return Run(run, out=nn.Linear(16, 5)), (torch.randn(BATCH, 16), y)
 
 
+def _beside(term, ignored=False):
+    """Cross entropy with PyTorch's ignore_index, -100, and another term of the module, its features and labels."""
+
+    def run(m, x, y):
+        features = m.a(x).tanh()
+        return F.cross_entropy(m.out(features), y) + 0.5 * term(m, features, y)
+
+    y = _classes(5)
+    if ignored:
+        y[1] = y[2] = -100
+    return Run(run, a=nn.Linear(16, 12), out=nn.Linear(12, 5), other=nn.Linear(12, 5)), (torch.randn(BATCH, 16), y)
+
+
+def _power_iterations():
+    net = Run(
+        lambda m, x, y: F.cross_entropy(m.out(m.a(x).relu()), y),
+        a=nn.utils.parametrizations.spectral_norm(nn.Linear(16, 12)),
+        out=nn.Linear(12, 5),
+    )
+    return net, (torch.randn(BATCH, 16), _classes(5))
+
+
 def _of_numbers(loss):
     return Run(lambda m, x, y: loss(m.out(x), y), out=nn.Linear(16, 5)), (torch.randn(BATCH, 16), torch.randn(BATCH, 5))
 
@@ -113,6 +135,12 @@ NETS = {
     "largest of bags": lambda: _bags("max", padding_idx=3),
     "smoothed": lambda: _smoothed(False),
     "smoothed and weighted": lambda: _smoothed(True),
+    "cross entropy and a mean": lambda: _beside(lambda m, h, y: h.pow(2).mean()),
+    "cross entropy and squares of parameters": lambda: _beside(
+        lambda m, h, y: m.a.weight.pow(2).sum() - m.out.weight.abs().sum(), ignored=True
+    ),
+    "two of cross entropy": lambda: _beside(lambda m, h, y: F.cross_entropy(m.other(h), y), ignored=True),
+    "power iterations": _power_iterations,
     "divergence": lambda: _of_numbers(_divergence),
     "a sum divided, beside a mean": lambda: _of_numbers(
         lambda o, y: _divergence(o, y) + 0.5 * F.mse_loss(o, y, reduction="sum") / BATCH + F.l1_loss(o, y)

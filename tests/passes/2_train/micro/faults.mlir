@@ -46,7 +46,7 @@ module {
       arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.batch_dim = -1 : i64, msc.name = "i", msc.role = "data"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
 }
 // -----
-// The number of rows with a label that counts is that of the whole batch.
+// The number of rows with a label that counts is that of the whole batch, also for a result beside the loss.
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<8x3xf32>, %y: tensor<8xi32>, %w: tensor<3xf32>):
@@ -54,7 +54,7 @@ module {
     // expected-error @below {{softmax_cross_entropy: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it cross_batch}}
     %1 = "msc.softmax_cross_entropy"(%0, %y) {ignore_index = 0 : i64} : (tensor<8x3xf32>, tensor<8xi32>) -> tensor<f32>
     %twice = "msc.add"(%1, %1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    "msc.return"(%twice) : (tensor<f32>) -> ()
+    "msc.return"(%twice, %1) : (tensor<f32>, tensor<f32>) -> ()
   }) {sym_name = "forward", loss = 0 : i64, optimizer = {kind = "sgd", lr = 0.1 : f32},
       arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
 }

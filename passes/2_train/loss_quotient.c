@@ -1,0 +1,216 @@
+/* loss_quotient: a loss with means over kept rows, whose number in the whole batch no micro-batch knows -> a quotient
+ * of two sums over the batch, which micro-batches add up apart.
+ *
+ * The loss is read as a tree that is linear in its terms. If all quotients among them have one divisor d, and other
+ * terms s are the same for all micro-batches, then n/d + s = (n + s * d) / d. Beside a mean over all samples there is
+ * no such quotient: there the means over kept rows become means over all rows, and a label that is to be ignored is an
+ * error at run time, as others that name no class are. */
+#include "ir/formula.h"
+#include "passes/2_train/batch.h"
+#include "passes/2_train/train.h"
+#include "passes/config/config.h"
+#include "passes/pass.h"
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  const msc_batch_fact *fact; /* by value id */
+  bool *is_term;              /* by value id: the loss is linear in it */
+  msc_value **product;        /* by value id: of a term and the divisor */
+  const msc_op *first;        /* term that is a quotient; NULL: none so far */
+  msc_value *divisor;
+  size_t num_values;
+} quotient_maker;
+
+/* May the loss be a quotient of two sums over the batch? Not in hybrid_parallel with several ranks: there each rank has
+ * a loss of its own. */
+static bool may_be_quotient(const msc_pass_ctx *pass) {
+  return msc_config_devices(pass->config) == 1 || msc_config_parallel_mode(pass->config) != MSC_HYBRID_PARALLEL;
+}
+
+static msc_batch_meaning meaning_of(const quotient_maker *q, const msc_value *v) {
+  return (msc_batch_meaning)q->fact[v->id].meaning;
+}
+
+/* ---- terms ---- */
+
+/* The operands in which op is linear while the others are the same for all parts, a bit each; 0: op makes a term. */
+static unsigned linear_operands(const quotient_maker *q, const msc_op *op) {
+  if (op->num_out != 1 || op->out[0].type->rank || meaning_of(q, &op->out[0]) != MSC_BATCH_MIXED) return 0;
+  switch (op->kind) {
+    case OP_add:
+    case OP_sub: return 3;
+    case OP_neg: return 1;
+    case OP_div: return meaning_of(q, op->in[1].value) == MSC_BATCH_SAME;
+    case OP_mul:
+      if (meaning_of(q, op->in[1].value) == MSC_BATCH_SAME) return 1;
+      return meaning_of(q, op->in[0].value) == MSC_BATCH_SAME ? 2 : 0;
+    default: return 0;
+  }
+}
+
+static void mark_terms(quotient_maker *q, const msc_value *loss) {
+  q->is_term[loss->id] = true;
+  for (const msc_op *op = loss->def; op; op = op->prev) {
+    unsigned linear = op->num_out && q->is_term[op->out[0].id] ? linear_operands(q, op) : 0;
+    for (size_t i = 0; i < op->num_in; i++)
+      if (linear >> i & 1) q->is_term[op->in[i].value->id] = true;
+  }
+}
+
+/* True for a term that is a mean over the rows that are kept. */
+static bool is_mean_of_kept_rows(const msc_op *op) {
+  return (op->kind == OP_softmax_cross_entropy || op->kind == OP_nll_loss) && msc_counts_kept_rows(op) &&
+         msc_dtype_bytes(op->out[0].type->dtype) >= 4; /* f16 and bf16 have not the numbers */
+}
+
+/* Does a value depend on a parameter? */
+static bool depends_on_parameter(const quotient_maker *q, const msc_value *v) {
+  bool *depends = msc_new_array(q->pass->scratch, bool, msc_number(q->f->body).num_values);
+  for (size_t i = 0; i < q->f->body->num_args; i++)
+    depends[q->f->body->args[i]->id] = msc_arg_role(q->f, i) == MSC_ROLE_PARAMETER;
+  for (const msc_op *op = q->f->body->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++)
+      for (size_t o = 0; o < op->num_out; o++) depends[op->out[o].id] |= depends[op->in[i].value->id];
+  return depends[v->id];
+}
+
+/* True for a quotient of two sums over the batch, of which parameters touch the first only. */
+static bool is_quotient_of_sums(const quotient_maker *q, const msc_op *op) {
+  return op->kind == OP_div && meaning_of(q, op->in[0].value) == MSC_BATCH_SUM &&
+         meaning_of(q, op->in[1].value) == MSC_BATCH_SUM && !depends_on_parameter(q, op->in[1].value);
+}
+
+static bool have_one_divisor(const msc_op *a, const msc_op *b) {
+  if (a->in[1].value != b->in[1].value || (a->kind == OP_div) != (b->kind == OP_div)) return false;
+  return a->kind == OP_div || msc_op_int(a, "ignore_index") == msc_op_int(b, "ignore_index");
+}
+
+typedef enum { TERM_INNER, TERM_QUOTIENT, TERM_SAME, TERM_OTHER } term_kind;
+
+static term_kind kind_of_term(const quotient_maker *q, const msc_value *v) {
+  if (meaning_of(q, v) == MSC_BATCH_SAME) return TERM_SAME;
+  if (!v->def || meaning_of(q, v) != MSC_BATCH_MIXED) return TERM_OTHER;
+  if (is_mean_of_kept_rows(v->def) || is_quotient_of_sums(q, v->def)) return TERM_QUOTIENT;
+  return linear_operands(q, v->def) ? TERM_INNER : TERM_OTHER;
+}
+
+/* True if all terms are quotients with one divisor, or the same for all parts. Sets q->first. */
+static bool have_terms_one_divisor(quotient_maker *q) {
+  for (const msc_op *op = q->f->body->first; op->next; op = op->next) {
+    if (!op->num_out || !q->is_term[op->out[0].id]) continue;
+    term_kind kind = kind_of_term(q, &op->out[0]);
+    if (kind == TERM_OTHER || (kind == TERM_QUOTIENT && q->first && !have_one_divisor(q->first, op))) return false;
+    if (kind == TERM_QUOTIENT && !q->first) q->first = op;
+  }
+  return q->first != NULL;
+}
+
+/* ---- one quotient ---- */
+
+static msc_builder builder_behind(const quotient_maker *q, const msc_op *op) {
+  return (msc_builder){.func = q->f, .block = q->f->body, .before = op->next, .loc = op->loc, .name = op->name};
+}
+
+/* The sum of the losses of kept rows instead of their mean; sets the divisor, their number, at the first one. */
+static msc_value *sum_kept_rows(quotient_maker *q, const msc_op *op) {
+  msc_builder b = builder_behind(q, op);
+  msc_value *labels = op->in[1].value, *in[2] = {op->in[0].value, labels};
+  msc_op *sum = msc_op_copy(q->f, op, in);
+  msc_op_put(sum, msc_loss_reduction_attr(q->pass->ctx, MSC_LOSS_SUM));
+  msc_insert_before(b.before, sum);
+  MSC_TRY(msc_infer(sum));
+  if (q->divisor) return &sum->out[0];
+  msc_value *none = number(&b, labels, (double)msc_op_int(op, "ignore_index")),
+            *kept = none ? compare(&b, MSC_NE, labels, none) : NULL;
+  q->divisor = kept ? sum_to_scalar(&b, cast(&b, kept, op->out[0].type->dtype)) : NULL;
+  return q->divisor ? &sum->out[0] : NULL;
+}
+
+/* What is the same for all parts, times the divisor; of other operands the product that was built before. */
+static msc_value *product_of(quotient_maker *q, msc_builder *b, msc_value *v) {
+  if (!q->product[v->id]) q->product[v->id] = times(b, v, cast(b, q->divisor, v->type->dtype));
+  return q->product[v->id];
+}
+
+/* A linear op on the products of its operands. */
+static msc_value *combine_products(quotient_maker *q, msc_builder *b, const msc_op *op) {
+  unsigned linear = linear_operands(q, op);
+  msc_value *in[2];
+  for (size_t i = 0; i < op->num_in; i++) {
+    in[i] = linear >> i & 1 ? product_of(q, b, op->in[i].value) : op->in[i].value;
+    if (!in[i]) return NULL;
+  }
+  msc_op *made = msc_op_copy(q->f, op, in);
+  msc_insert_before(b->before, made);
+  return msc_infer(made) ? &made->out[0] : NULL;
+}
+
+/* Builds the loss, of terms with one divisor, as one quotient, and drops the terms. */
+static bool build_quotient(quotient_maker *q, msc_value *loss) {
+  msc_op *last = loss->def, *end = last->next;
+  msc_builder b = builder_behind(q, last);
+  for (msc_op *op = q->f->body->first, *next; op != end; op = next) {
+    next = op->next;
+    msc_value *v = op->num_out && q->is_term[op->out[0].id] ? &op->out[0] : NULL;
+    term_kind kind = v ? kind_of_term(q, v) : TERM_SAME;
+    if (kind == TERM_INNER) q->product[v->id] = combine_products(q, &b, op);
+    else if (kind == TERM_QUOTIENT) q->product[v->id] = op->kind == OP_div ? op->in[0].value : sum_kept_rows(q, op);
+    if (op->kind == OP_div && kind == TERM_QUOTIENT) q->divisor = op->in[1].value;
+    MSC_TRY(kind == TERM_SAME || q->product[v->id]);
+  }
+  b.before = end;
+  msc_value *quotient = over(&b, q->product[loss->id], cast(&b, q->divisor, loss->type->dtype));
+  MSC_TRY(quotient);
+  msc_replace_uses(loss, quotient);
+  for (msc_op *op = last, *previous; op; op = previous) {
+    previous = op->prev;
+    if (op->num_out && op->out[0].id < q->num_values && q->is_term[op->out[0].id] && msc_is_unused(op))
+      msc_op_erase(op);
+  }
+  return true;
+}
+
+/* ---- means over all rows ---- */
+
+/* True if a label that is to be ignored is none of the classes, so that it is an error where none is ignored. */
+static bool is_ignored_label_no_class(const msc_op *op) {
+  const msc_type *t = op->in[0].value->type;
+  int64_t ignored = msc_op_int(op, "ignore_index");
+  return ignored < 0 || ignored >= t->dim[t->rank - 1];
+}
+
+/* Keeps all rows in every term that is a mean over kept rows. */
+static bool keep_all_rows(quotient_maker *q) {
+  bool ok = true;
+  for (msc_op *op = q->f->body->first; op->next; op = op->next) {
+    if (!op->num_out || !q->is_term[op->out[0].id] || kind_of_term(q, &op->out[0]) != TERM_QUOTIENT) continue;
+    if (op->kind != OP_div && is_ignored_label_no_class(op)) msc_op_unset(op, "ignore_index");
+    else
+      ok = msc_op_error(op, MSC_E_UNSUPPORTED,
+                        "%s: one term of the loss is divided by a number that the whole batch has, as of labels that "
+                        "are not ignored, and other terms are not, which micro-batches cannot add up; let all terms "
+                        "have that divisor, or use the reduction sum",
+                        msc_kind_name(op->kind));
+  }
+  return ok;
+}
+
+bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f) {
+  msc_value *loss = msc_loss_of(f);
+  quotient_maker q = {.pass = pass, .f = f, .fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED)};
+  MSC_TRY(loss && q.fact);
+  q.num_values = msc_number(f->body).num_values;
+  if (!may_be_quotient(pass) || meaning_of(&q, loss) != MSC_BATCH_MIXED) return true;
+  if (is_quotient_of_sums(&q, loss->def)) return true;
+  q.is_term = msc_new_array(pass->scratch, bool, q.num_values);
+  q.product = msc_new_array(pass->scratch, msc_value *, q.num_values);
+  mark_terms(&q, loss);
+  return have_terms_one_divisor(&q) ? build_quotient(&q, loss) : keep_all_rows(&q);
+}
+
+bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact) {
+  const msc_value *loss = msc_loss_of(f);
+  quotient_maker q = {.pass = pass, .f = f, .fact = fact};
+  return loss && loss->def && may_be_quotient(pass) && is_quotient_of_sums(&q, loss->def);
+}
