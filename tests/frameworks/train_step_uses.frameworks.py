@@ -213,6 +213,24 @@ class Tied(nn.Module):
         return self.head(self.table(x) * self.frozen).mean(1)
 
 
+class Named(nn.Module):
+    """A parameter, two inputs and, in the loss, a label that have the names x and y."""
+
+    def __init__(self):
+        super().__init__()
+        self.x = nn.Parameter(torch.ones(8))
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x, y):
+        return self.layer(x * self.x + y)
+
+
+@use(Named)
+def names_twice(step, module, optimizer):
+    (x, label), (y, _) = data(), data()
+    return [step(x, y, label), step(y, x, label)]
+
+
 def sgd(module):
     return torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
 

@@ -203,21 +203,28 @@ def _positional_of(function, is_bound):
     return tuple(found)
 
 
-def flat_inputs(args, words, labels, module):
-    """Names of all tensors given, in the order in which the program takes them, and whether each is a label."""
+def names_of_values(module):
+    """Names that no input may have: those of the parameters and buffers."""
+    return frozenset(n for n, _ in (*module.named_parameters(), *module.named_buffers()))
+
+
+def flat_inputs(args, words, labels, module, taken):
+    """Names of all tensors given, in the order in which the program takes them, and whether each is a label.  A name
+    that is `taken`, or another tensor's, gets underscores behind it."""
     parameters = []
     for name, repeats in _positional(module.forward, len(args)):
         parameters += [f"{name}{i}" for i in range(len(args) - len(parameters))] if repeats else [name]
     named = list(zip(parameters, args)) + list(words.items())
     all_named = [(n, v, _is_label_name(n)) for n, v in named] + [(n, v, True) for n, v in labels.items()]
-    out = []
+    out, taken = [], set(taken)
     for name, value, is_label in all_named:
-        if isinstance(value, torch.Tensor):
-            out.append((name, value, is_label))
-            continue
-        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
-            suffix = "".join("." + _plain(pytree.keystr((key,))) for key in path)
-            out.append((name + suffix, leaf, is_label))
+        leaves = [((), value)] if isinstance(value, torch.Tensor) else pytree.tree_flatten_with_path(value)[0]
+        for path, leaf in leaves:
+            own = name + "".join("." + _plain(pytree.keystr((key,))) for key in path)
+            while own in taken:
+                own += "_"
+            taken.add(own)
+            out.append((own, leaf, is_label))
     return out
 
 

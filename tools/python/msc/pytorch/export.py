@@ -11,7 +11,7 @@ from msc.graph import Graph
 from msc.ops import Error
 from msc.pytorch import hints, open_sizes, weights
 from msc.pytorch.aten import DTYPES
-from msc.pytorch.capture import capture, flat_inputs, is_recomputed
+from msc.pytorch.capture import capture, flat_inputs, is_recomputed, names_of_values
 from msc.pytorch.convert import Converter
 from msc.pytorch.optimizer import groups as optimizer_groups
 from msc.pytorch.optimizer import state as optimizer_state
@@ -155,7 +155,8 @@ def build(
     exported = module if isinstance(module, torch.export.ExportedProgram) else None
     if exported:
         module = _module_of(exported, optimizer)
-    given, is_asked = flat_inputs(args, words, labels, module), dynamic_shapes is not None
+    given = flat_inputs(args, words, labels, module, names_of_values(module))
+    is_asked = dynamic_shapes is not None
     if exported and not is_asked:
         dynamic_shapes = open_sizes.of_program(exported, [n for n, _, _ in given]) or None
     dims = None if dynamic_shapes is None else open_sizes.dimensions(dynamic_shapes, given)
@@ -331,6 +332,9 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
                     "batch": the first dimension of all inputs that are as long there as the first input.  Without
                     --dim they are those of the examples.  What follows from them, as far as it is sums and products, is
                     checked up to the Dim's max, at most 65,536, and larger sizes are refused then
+
+    Inputs have the names of the parameters of `forward`, labels those of `labels`, else `y`; a name that a parameter of
+    the module or another input has gets an underscore behind it.
 
     What torch.utils.checkpoint wraps is computed again in the backward, what torch.autocast casts is cast.
 

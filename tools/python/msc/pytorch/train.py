@@ -10,7 +10,7 @@ import torch
 from msc.ops import Error
 from msc.plan import compile as compile_plan
 from msc.pytorch import weights
-from msc.pytorch.capture import flat_inputs
+from msc.pytorch.capture import flat_inputs, names_of_values
 from msc.pytorch.export import _split_inputs, _split_labels, build
 from msc.pytorch.garbage import uncollected
 from msc.pytorch.optimizer import count_steps
@@ -31,7 +31,7 @@ class TrainStep:
 
     def __init__(self, module, loss, optimizer, ranks, seed, threads, words, keys, buckets=None):
         self._buckets = dict(buckets or {})
-        self.module, self.loss, self.optimizer = module, loss, optimizer
+        self.module, self.loss, self.optimizer, self._taken = module, loss, optimizer, names_of_values(module)
         self._words, self._keys = words, {**keys, "device_num": ranks}
         if ranks > 1:
             self._keys.setdefault("parallel_mode", "auto_parallel")
@@ -97,7 +97,8 @@ class TrainStep:
             raise Error("inputs are given in order or by name, not both")
         labels, args = self._split(inputs, named)
         words = {} if inputs else {n: v for n, v in named.items()}
-        found = {n: v for n, v, _ in flat_inputs(args, words, labels, self.module) if isinstance(v, torch.Tensor)}
+        flat = flat_inputs(args, words, labels, self.module, self._taken)
+        found = {n: v for n, v, _ in flat if isinstance(v, torch.Tensor)}
         for name, t in found.items():
             if t.requires_grad:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
