@@ -80,16 +80,14 @@ typedef struct {
 
 /* ---- tables ---- */
 
-static uint64_t hash_key(reshard_key key) { return msc_mix(msc_mix(0, (uint64_t)key), (uint64_t)(key >> 64)); }
-
 static int find_node(const search *s, reshard_key key) {
-  MSC_INDEX_EACH(&s->numbers, hash_key(key), i) if (s->node[i].key == key) return (int)i;
+  MSC_INDEX_EACH(&s->numbers, msc_reshard_hash(key), i) if (s->node[i].key == key) return (int)i;
   return -1;
 }
 
 static int add_node(search *s, reshard_key key, cost h) {
   msc_reserve(s->arena, s->node, s->cap_nodes, s->num_nodes + 1);
-  msc_index_add(&s->numbers, hash_key(key), (uint32_t)s->num_nodes);
+  msc_index_add(&s->numbers, msc_reshard_hash(key), (uint32_t)s->num_nodes);
   s->node[s->num_nodes] = (node){.key = key, .g = NO_COST, .h = h, .links = -1};
   return s->num_nodes++;
 }
@@ -166,12 +164,15 @@ static class *find_class(search *s, const reshard_state *state) {
 
 /* The atoms that permutes out of a state may move. Without `time` a permute costs the same from every state of a class,
  * so only the cheapest members of the class need permutes. With `time` a permute costs what its slowest axis takes;
- * those that move a slowest axis are likewise needed from the cheapest members only. */
+ * those that move a slowest axis are likewise needed from the cheapest members only.  That holds where each member can
+ * be permuted into each: not if a dimension is cut unevenly, whose digits stay. */
 static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
+  const uint32_t all = (1u << s->p->num_atoms) - 1;
+  if (s->p->uneven) return all;
   class *c = find_class(s, state);
   if (g > c->least) return s->p->options->time ? s->p->not_slowest : 0;
   c->least = g;
-  return (1u << s->p->num_atoms) - 1;
+  return all;
 }
 
 /* The largest peak of all steps on the first path that reached the target. */

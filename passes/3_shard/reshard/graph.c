@@ -22,10 +22,8 @@ static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
   return a->num[d] == b->num[d] && msc_reshard_starts_with(a, b, d);
 }
 
-/* May a state on a path cut dimension d as s does? Yes if the parts are even, or if the source or the target cut it by
- * the same digits or further. */
-static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d) {
-  return msc_reshard_is_even(p, s, d) ||
+bool msc_reshard_allows_cut(const reshard_problem *p, const reshard_state *s, int d) {
+  return msc_reshard_is_even(p, s, d) || p->any_cut ||
          (p->uneven && (msc_reshard_starts_with(&p->from, s, d) || msc_reshard_starts_with(&p->to, s, d)));
 }
 
@@ -169,7 +167,7 @@ static bool is_append_allowed(const expansion *x, int d) {
   int last = x->s.num[d] - 1;
   if (x->nested && last < x->p->to.num[d] && x->s.atom[d][last] != x->p->to.atom[d][last]) return false;
   if (x->p->type->dim[d] % x->parts[d] == 0) return true;
-  return x->edge.verb != MSC_ALL_TO_ALL && dim_allowed(x->p, &x->s, d);
+  return x->edge.verb != MSC_ALL_TO_ALL && msc_reshard_allows_cut(x->p, &x->s, d);
 }
 
 static void emit_exchanged(expansion *x);

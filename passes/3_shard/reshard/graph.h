@@ -57,6 +57,7 @@ typedef struct {
   reshard_state from, to;
   bool uneven; /* from or to does not divide the shape */
   bool coarse; /* fewer atoms than the mesh has primes */
+  bool any_cut; /* states may cut dimensions that do not divide in any way */
   /* bytes of a part of the source and of the target; partial terms of the target; devices that hold the same part
    * of it */
   int64_t from_local, to_local, to_terms, to_copies;
@@ -83,6 +84,9 @@ const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const r
 
 reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s);
 void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state);
+static inline uint64_t msc_reshard_hash(reshard_key key) {
+  return msc_mix(msc_mix(0, (uint64_t)key), (uint64_t)(key >> 64));
+}
 /* Replaces s by the one state that represents all that differ from it by swaps of atoms of one class. */
 void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
 /* Does the list of dimension d in `longer` begin with that in `shorter`? */
@@ -136,6 +140,9 @@ typedef struct {
   bool twins; /* also what differs only by a swap of atoms that the state does not tell apart */
 } reshard_wanted;
 
+/* May a state on a path cut dimension d as s does? Yes if the parts are even, or if the source or the target cut it by
+ * the same digits or further. */
+bool msc_reshard_allows_cut(const reshard_problem *p, const reshard_state *s, int d);
 /* Calls emit for every such edge that stays within the peak limit.  Slices come atom by atom; exchanges go into the
  * target, or into parts of its parts where there are sums to finish. */
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
@@ -217,6 +224,15 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
                         bool *out_proven);
 /* The least peak of all paths, whatever the options' limit; 0: there is no path. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
+
+/* ---- reshard/uneven_costs.c ---- */
+
+typedef struct reshard_uneven_costs reshard_uneven_costs;
+/* Remembers what questions share, in `arena`; all questions have the same mesh and options. */
+reshard_uneven_costs *msc_reshard_uneven_costs_new(msc_arena *arena);
+/* The least time of a path from p->from to p->to; -1: there is none.  False: the parts are even, the options ask for
+ * more than time, or it takes too much work. */
+bool msc_reshard_uneven_ns(reshard_uneven_costs *costs, const reshard_problem *p, int64_t *out_ns);
 
 /* ---- reshard/rows.c: least times of rows of layouts (rows.h), and one path ---- */
 

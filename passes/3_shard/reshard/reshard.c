@@ -19,6 +19,7 @@ struct msc_reshard {
   msc_mesh mesh;
   msc_reshard_options options;
   struct shard_rows *rows;
+  reshard_uneven_costs *uneven;
   MSC_TABLE(stored_cost) memos;
 };
 
@@ -28,6 +29,7 @@ msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_r
   r->arena = r->memos.index.arena = msc_lasting_arena(ctx);
   r->mesh = *mesh;
   if (options) r->options = *options;
+  r->uneven = msc_reshard_uneven_costs_new(r->arena);
   return r;
 }
 
@@ -84,6 +86,7 @@ static bool search_for_plan(msc_reshard *r, const reshard_problem *p, msc_arena 
   bool complete;
   memset(out_plan, 0, sizeof *out_plan);
   if (gains_partial(r, p)) return false;
+  if (cost_only && msc_reshard_uneven_ns(r->uneven, p, &out_plan->ns)) return out_plan->ns >= 0;
   int64_t local = msc_reshard_local(p, &p->from);
   bool fits = !r->options.peak || local <= r->options.peak;
   if (!fits || !msc_reshard_search(p, scratch, cost_only, &path, &complete)) {
