@@ -31,37 +31,92 @@ static bool first_lacks_most(const reshard_problem *p, const reshard_state *s, c
   return true;
 }
 
-/* The axes of the mesh that cut some dimension of l, as a set. */
-static uint32_t axes_of(const msc_layout *l) {
-  uint32_t axes = 0;
-  for (int i = 0; i < l->first[l->rank]; i++) axes |= 1u << l->sub[i].axis;
-  return axes;
+/* ---- boxes of all devices, for sizes that do not divide ---- */
+
+typedef struct {
+  int64_t begin, end;
+} span;
+
+/* Writes the spans of the parts that s cuts dimension d into, by number. */
+static void write_spans(const reshard_problem *p, const reshard_state *s, int d, span *out) {
+  int64_t cut[MSC_MAX_SUBAXES], block = p->type->dim[d], num = 1;
+  int num_cuts = msc_reshard_cuts(p, s, d, 0, s->num[d], cut);
+  out[0] = (span){0, block};
+  for (int i = 0; i < num_cuts; num *= cut[i++]) {
+    block = block / cut[i] + (block % cut[i] != 0);
+    for (int64_t part = num * cut[i] - 1; part >= 0; part--) { /* from the last: the wholes are in the same array */
+      span whole = out[part / cut[i]];
+      int64_t begin = whole.begin + part % cut[i] * block;
+      out[part].begin = begin < whole.end ? begin : whole.end;
+      out[part].end = begin + block < whole.end ? begin + block : whole.end;
+    }
+  }
 }
 
-/* The most bytes that a device lacks, computed from the boxes of all devices, for sizes that do not divide; `own`: what
- * a device holds itself is not lacking. */
+/* Where a device is in one layout: by dimension the number of its part; and what one step along an atom adds to it. */
+typedef struct {
+  int64_t part[MSC_MAX_RANK], step[RESHARD_ATOMS];
+  int dim[RESHARD_ATOMS]; /* that the atom cuts; -1: none */
+  span *span[MSC_MAX_RANK];
+} device_place;
+
+static void start_at_first_device(const reshard_problem *p, const reshard_state *s, msc_arena *arena,
+                                  device_place *out) {
+  memset(out, 0, sizeof *out);
+  for (int a = 0; a < p->num_atoms; a++) out->dim[a] = -1;
+  for (int d = 0; d < p->rank; d++) {
+    int64_t parts = 1;
+    for (int i = s->num[d] - 1; i >= 0; parts *= p->size[s->atom[d][i--]])
+      out->dim[s->atom[d][i]] = d, out->step[s->atom[d][i]] = parts;
+    out->span[d] = msc_new_array(arena, span, parts);
+    write_spans(p, s, d, out->span[d]);
+  }
+}
+
+static void step_along_atom(device_place *at, int atom, int64_t steps) {
+  if (at->dim[atom] >= 0) at->part[at->dim[atom]] += steps * at->step[atom];
+}
+
+/* Elements that a device at these places lacks; `own`: what it holds itself is not lacking. */
+static int64_t lacking_elems(const reshard_problem *p, const device_place *from, const device_place *to, int64_t terms,
+                             bool own) {
+  int64_t wanted = 1, held = own;
+  for (int d = 0; d < p->rank; d++) {
+    span a = from->span[d][from->part[d]], b = to->span[d][to->part[d]];
+    int64_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
+    wanted *= b.end - b.begin;
+    held *= end > begin ? end - begin : 0;
+  }
+  return terms * wanted - held;
+}
+
+/* The most bytes that a device lacks, computed from the boxes of all devices. */
 static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                                 int64_t terms, bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
   /* it depends on the layouts' digits only, whatever else the mesh has */
   const void **known = msc_memo_of(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
   if (*known) return (int64_t)(uintptr_t)*known - 1;
-  msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
-  uint32_t axes = axes_of(from) | axes_of(into);
-  for (int a = 0; a < mesh.num_axes; a++)
-    if (!(axes >> a & 1)) mesh.size[a] = 1; /* devices along it are alike */
-  msc_box_layout cuts = msc_layout_cuts(from), to_cuts = msc_layout_cuts(into);
-  int64_t worst = 0,
+  msc_arena *arena = msc_arena_new(p->ctx);
+  device_place held, wanted;
+  start_at_first_device(p, s, arena, &held);
+  start_at_first_device(p, to, arena, &wanted);
+  int64_t digit[RESHARD_ATOMS] = {0}, worst = 0,
           most = terms * (msc_reshard_local(p, to) / p->elem_bytes); /* a device that holds nothing lacks it */
-  for (int64_t r = 0; r < msc_box_mesh_size(&mesh) && worst < most; r++) {
-    msc_box a, b, both;
-    msc_box_of(&mesh, &cuts, p->type->dim, r, &a);
-    msc_box_of(&mesh, &to_cuts, p->type->dim, r, &b);
-    int64_t elems = terms * msc_box_elems(p->rank, &b);
-    if (own && msc_box_intersect(p->rank, &a, &b, &both)) elems -= msc_box_elems(p->rank, &both);
-    if (elems > worst) worst = elems;
+  for (int a = 0; a < p->num_atoms && worst < most;) {
+    int64_t lacks = lacking_elems(p, &held, &wanted, terms, own);
+    if (lacks > worst) worst = lacks;
+    for (a = 0; a < p->num_atoms; a++) { /* to the next device; those along other atoms are alike */
+      if (held.dim[a] < 0 && wanted.dim[a] < 0) continue;
+      int64_t steps = digit[a] + 1 < p->size[a] ? 1 : -digit[a];
+      digit[a] += steps;
+      step_along_atom(&held, a, steps);
+      step_along_atom(&wanted, a, steps);
+      if (steps > 0) break;
+    }
   }
   *known = (const void *)(uintptr_t)(worst * p->elem_bytes + 1);
+  msc_arena_free(arena);
   return worst * p->elem_bytes;
 }
 
@@ -111,19 +166,13 @@ static bool cut_sizes(part_sizes *s, int64_t parts, bool both) {
   return true;
 }
 
-/* Cuts the sizes by the digits of dimension d from atom `first` to `end`. Neighbouring digits of one axis are one
- * cut. */
+/* Cuts the sizes by the digits of dimension d from atom `first` to `end`. */
 static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d, int first, int end, bool both,
                          part_sizes *sizes) {
-  int64_t parts = 1;
-  uint32_t axis = UINT32_MAX;
-  for (int i = first; i < end; i++)
-    for (int k = 0, a = s->atom[d][i]; k < p->num_digits[a]; k++) {
-      if (p->digit[a][k].axis != axis && !cut_sizes(sizes, parts, both)) return false;
-      parts = p->digit[a][k].axis == axis ? parts * p->digit[a][k].size : p->digit[a][k].size;
-      axis = p->digit[a][k].axis;
-    }
-  return cut_sizes(sizes, parts, both);
+  int64_t cut[MSC_MAX_SUBAXES];
+  int num = msc_reshard_cuts(p, s, d, first, end, cut);
+  for (int i = 0; i < num; i++) MSC_TRY(cut_sizes(sizes, cut[i], both));
+  return true;
 }
 
 /* A gather takes digits off minor ends and keeps runs, so dimensions are independent and parts have few sizes: it goes

@@ -99,6 +99,9 @@ static inline int64_t msc_reshard_parts(const reshard_problem *p, const reshard_
   for (int i = 0; i < s->num[dim]; i++) parts *= p->size[s->atom[dim][i]];
   return parts;
 }
+/* Writes the parts of each cut that atoms `first` to `end` of dimension d make, and returns how many cuts there are:
+ * neighbouring digits of one axis are one.  out_parts has room for MSC_MAX_SUBAXES. */
+int msc_reshard_cuts(const reshard_problem *p, const reshard_state *s, int d, int first, int end, int64_t *out_parts);
 /* Product of the sizes of the atoms in a set. */
 static inline int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms) {
   int64_t n = 1;

@@ -46,18 +46,25 @@ void msc_reshard_canonical(const reshard_problem *p, reshard_state *s) {
   s->partial = partial;
 }
 
-/* The size of the largest part of dimension d. Neighbouring digits of one axis are one cut. */
-static int64_t largest_part_in(const reshard_problem *p, const reshard_state *s, int d) {
-  int64_t block = p->type->dim[d], run = 1;
+int msc_reshard_cuts(const reshard_problem *p, const reshard_state *s, int d, int first, int end, int64_t *out_parts) {
   uint32_t axis = UINT32_MAX;
-  for (int i = 0; i < s->num[d]; i++)
+  int num = 0;
+  for (int i = first; i < end; i++)
     for (int j = 0; j < p->num_digits[s->atom[d][i]]; j++) {
       msc_subaxis x = p->digit[s->atom[d][i]][j];
-      if (x.axis != axis) block = (block + run - 1) / run, run = 1;
+      if (x.axis != axis) out_parts[num++] = 1;
       axis = x.axis;
-      run *= x.size;
+      out_parts[num - 1] *= x.size;
     }
-  return (block + run - 1) / run;
+  return num;
+}
+
+/* The size of the largest part of dimension d. */
+static int64_t largest_part_in(const reshard_problem *p, const reshard_state *s, int d) {
+  int64_t cut[MSC_MAX_SUBAXES], block = p->type->dim[d];
+  int num = msc_reshard_cuts(p, s, d, 0, s->num[d], cut);
+  for (int i = 0; i < num; i++) block = (block + cut[i] - 1) / cut[i];
+  return block;
 }
 
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {

@@ -74,7 +74,8 @@ static bool has_same_atoms(const reshard_problem *a, const reshard_problem *b) {
 static priced_graph *find_graph(reshard_uneven_costs *c, const reshard_problem *p) {
   uint64_t hash = msc_mix(0, (uint64_t)(uintptr_t)p->type);
   for (int i = 0; i < p->num_atoms; i++)
-    hash = msc_mix(hash, (uint64_t)p->digit[i][0].axis << 48 ^ (uint64_t)p->digit[i][0].pre << 24 ^ (uint64_t)p->size[i]);
+    hash =
+        msc_mix(hash, (uint64_t)p->digit[i][0].axis << 48 ^ (uint64_t)p->digit[i][0].pre << 24 ^ (uint64_t)p->size[i]);
   MSC_INDEX_EACH(&c->graphs, hash, i) if (has_same_atoms(&c->graph[i]->p, p)) return c->graph[i];
   priced_graph *g = msc_new(c->arena, priced_graph);
   g->p = *p;
@@ -166,7 +167,8 @@ static void reach_state(question *q, uint32_t state, int64_t ns) {
 static void try_exchange(question *q, uint32_t state) {
   const priced_state *s = &q->graph->state[state];
   reshard_edge e;
-  if (msc_reshard_exchange(q->p, &s->state, &q->p->to, q->best - 1 - s->ns, &e)) reach_state(q, q->target, s->ns + e.ns);
+  if (msc_reshard_exchange(q->p, &s->state, &q->p->to, q->best - 1 - s->ns, &e))
+    reach_state(q, q->target, s->ns + e.ns);
 }
 
 /* Reaches what lies one step from a state. */
