@@ -157,7 +157,7 @@ static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form - PAIRS + 
 /* How many rows are packed together: a whole number of the form's groups. */
 static int panel_rows(const product *p, sum_form form) {
   if (!has_32_registers(p)) return 6;
-  return form < PAIRS ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
+  return form <= PAIRS ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
 }
 
 /* The heights of groups that code is emitted for, descending, ended by 0. The registers hold the sums of one highest
@@ -171,7 +171,7 @@ static const int *heights_of(const product *p, sum_form form) {
   if (form == WIDEST) return has_32_registers(p) ? two : one;
   if (form == TURNED) return has_32_registers(p) ? eight : low;
   if (form == NARROW && has_32_registers(p)) return few;
-  if (has_32_registers(p)) return form < PAIRS ? twelve : four;
+  if (has_32_registers(p)) return form < PAIRS ? twelve : form == PAIRS ? six : four;
   return form < PAIRS ? six : three;
 }
 
@@ -375,21 +375,25 @@ static void sum_transposed_block(product *p, const multiplying *x, walk *w, LLVM
 /* Sums the next two blocks and adds the sums. */
 static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
-  int num = num_sums(p, w);
+  int num = num_sums(p, w), pointers = num_pointers(w);
   LLVMValueRef block_a = nsw_mul(p, x->block, x->term_a), block_b = nsw_mul(p, x->block, x->term_b);
-  LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2;
+  LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2 * pointers;
   for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
-  a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
+  for (int i = 0; i < pointers; i++) {
+    a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
+    a[pointers + i] = at(p, a[i], block_a);
+  }
+  *b = w->b;
   int together = x->form == EIGHTS ? 2 : 1;
-  open_terms(p, &terms, x->form == EIGHTS, x->block, together, 2 * num + 3, carried);
+  open_terms(p, &terms, x->form == EIGHTS, x->block, together, 2 * num + 2 * pointers + 1, carried);
   for (int k = 0; k < together; k++) {
-    multiply_term(p, w, &a[0], *b, carried);
-    multiply_term(p, w, &a[1], at(p, *b, block_b), second);
-    for (int i = 0; i < 2; i++) a[i] = step_on(p, a[i], x->term_a);
+    multiply_term(p, w, a, *b, carried);
+    multiply_term(p, w, a + pointers, at(p, *b, block_b), second);
+    for (int i = 0; i < 2 * pointers; i++) a[i] = step_on(p, a[i], x->term_a);
     *b = step_on(p, *b, x->term_b);
   }
   msc_ir_loop_close(&p->e, &terms, carried);
-  w->a = a[1], w->b = at(p, *b, block_b);
+  w->a = a[pointers], w->b = at(p, *b, block_b);
   for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, carried[i], second[i], "");
 }
 
@@ -583,6 +587,14 @@ static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
   return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
 }
 
+/* Chooses the form for long blocks: pairs, which store half as many sums, where the nearest cache holds a panel of b
+ * beside rows of a, since their groups of rows have half the height and read it twice as often. */
+static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef has_pairs) {
+  enum { NEAREST = 40 * 1024 };
+  LLVMValueRef near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAREST / (p->bytes * p->width)), "");
+  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, has_pairs, near, ""), i64(p, PAIRS), i64(p, SINGLE), "");
+}
+
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
  * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
  * often costs more, or stores cost nothing. With 16 registers pairs halve the height of a group, which pays for the
@@ -610,7 +622,8 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   LLVMValueRef most =
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
   most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, eights, is_short, ""), i64(p, EIGHTS), most, "");
-  return LLVMBuildSelect(p->b, LLVMBuildOr(p->b, is_long, narrow, ""), single, most, "");
+  most = LLVMBuildSelect(p->b, is_long, form_of_long(p, x, pairs), most, "");
+  return LLVMBuildSelect(p->b, narrow, i64(p, NARROW), most, "");
 }
 
 /* Chooses the form for so many rows: a wide one for few, where b lies, and that of a transposed b there; else that of
