@@ -422,8 +422,9 @@ MSCRT_API mscrt_status *mscrt_load_weights(mscrt_context *ctx, const char *folde
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
 /* Makes the folder `path` with parameters, state, the number of steps done and the seed: a file per rank, or one of
  * all if the plan was compiled with integrated_save, and a manifest. mscrt_resume, before data is set, goes on from
- * there with any layout and number of ranks, where both compute the same sums bit for bit. Both are called by every
- * rank. A checkpoint that has the name already is replaced when the new one is complete. */
+ * there with any layout and number of ranks, where both compute the same sums bit for bit; numbers that the checkpoint
+ * lacks (mscrt_plan_scalar) begin as the plan says. Both are called by every rank. A checkpoint that has the name
+ * already is replaced when the new one is complete. */
 MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
 /* Write a checkpoint while the next steps run. mscrt_checkpoint_begin copies what is to be written; if an earlier
  * checkpoint is still being written, it waits for its end first. mscrt_checkpoint_end, called by every rank between

@@ -24,6 +24,12 @@ static mscrt_status *check_stored_tensor(const mscrt_archive *a, const mscrt_sto
   return NULL;
 }
 
+/* Must files have it for a training to begin, or with `resumed` to go on?  The numbers that change between steps (a
+ * learning rate, the scale of the loss) may be new to the model: they begin as the plan says. */
+static bool is_required(const mscrt_variable *v, bool resumed) {
+  return mscrt_variable_bytes(v) && !v->copy && (!v->state || (resumed && !mscrt_is_scalar(v)));
+}
+
 /* Checks that the archive has all parameters of the plan, and with `all` the state too. */
 static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_archive *a, bool all) {
   char missing[256] = "";
@@ -32,7 +38,7 @@ static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_archi
     const mscrt_variable *v = &p->parameter[i];
     const mscrt_stored *t = mscrt_archive_find(a, v->name);
     if (t) MSCRT_CHECK(check_stored_tensor(a, t, v));
-    else if ((all || !v->state) && mscrt_variable_bytes(v) && n + 2 < sizeof missing)
+    else if (is_required(v, all) && n + 2 < sizeof missing)
       n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
     if (n >= sizeof missing) n = sizeof missing - 1;
   }
@@ -77,6 +83,15 @@ static mscrt_status *load_parameter(mscrt_context *c, mscrt_archive *a, const ms
   return mscrt_store(c, (uint64_t)((uint8_t *)to.data - c->arena), mscrt_variable_bytes(v));
 }
 
+/* Tells of the numbers that a checkpoint lacks. */
+static void warn_of_new_numbers(mscrt_context *c, const mscrt_archive *a) {
+  for (uint32_t i = 0; i < c->plan->num_parameters; i++) {
+    const mscrt_variable *v = &c->plan->parameter[i];
+    if (mscrt_is_scalar(v) && !v->copy && !mscrt_archive_find(a, v->name))
+      mscrt_log_line(c, MSCRT_LOG_WARNING, "%s lacks %s: it begins as the plan says", a->path, v->name);
+  }
+}
+
 static mscrt_status *load_archive(mscrt_context *c, mscrt_archive *a) {
   MSCRT_CHECK(mscrt_forget_rows(c));
   for (uint32_t i = 0; i < c->plan->num_parameters; i++) {
@@ -97,6 +112,7 @@ static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
     mscrt_set_step(c, (int64_t)a.progress.step);
     c->o.seed = a.progress.seed;
     c->resumed_samples = a.progress.samples;
+    warn_of_new_numbers(c, &a);
     if (a.progress.model != plan_plan_model_hash(c->plan->root))
       mscrt_log_line(c, MSCRT_LOG_INFO, "%s was written for another version of the model", path);
   }

@@ -486,6 +486,7 @@ static mscrt_status *check_plan_parameters(mscrt_plan *p) {
     *v = (mscrt_variable){.name = plan_parameter_name(t),
                           .init = plan_parameter_init(t),
                           .state = plan_parameter_state(t),
+                          .owned = plan_parameter_owner(t) != NULL,
                           .ref = plan_parameter_ref(t),
                           .stage = plan_parameter_stage(t),
                           .copy = plan_parameter_copy(t),

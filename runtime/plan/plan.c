@@ -93,7 +93,9 @@ size_t mscrt_plan_num_inputs(const mscrt_plan *p) { return p->num_inputs; }
 size_t mscrt_plan_num_parameters(const mscrt_plan *p) { return p->num_parameters; }
 size_t mscrt_plan_num_outputs(const mscrt_plan *p) { return p->num_outputs; }
 
-bool mscrt_is_scalar(const mscrt_variable *v) { return v->state && v->rank == 0 && mscrt_is_float(v->dtype); }
+bool mscrt_is_scalar(const mscrt_variable *v) {
+  return v->state && !v->owned && v->rank == 0 && mscrt_is_float(v->dtype);
+}
 
 static bool is_named_scalar(const mscrt_variable *v) { return mscrt_is_scalar(v) && !v->copy; }
 

@@ -31,7 +31,7 @@ typedef struct {
   const char *init;
   const char *tensor; /* the tensor in a file of weights with the initial value; NULL: `init` says it */
   uint32_t weights;   /* number of that file in the plan's weight_files */
-  bool state;
+  bool state, owned; /* owned: state that belongs to a parameter */
   /* inputs */
   mscrt_role role;
   int batch_dim; /* -1: none; of outputs too */

@@ -135,9 +135,26 @@ expect(f"run two.bin {RUN} --steps 9 --ckpt-dir d --resume", 1, lambda text: "" 
        "warning" in text and "error" in text else text)
 shutil.rmtree("d")
 lines("one.bin", "--steps 1 --save w.st")
-expect("compile net.mlir -o other.bin --set variable_lr=true --set loss_scale=dynamic --set compute_type=bf16", 0, None)
-expect(f"run other.bin {RUN} --steps 9 --ckpt-dir good --resume", 1, lambda text: ""
-       if "step-000000000004: lacks parameters of the model: " in text else text)
+momentum = 'optimizer = {kind = "momentum", lr = 0.1 : f64, momentum = 0.9 : f64}'
+write("other.mlir", re.sub(r"optimizer = {[^}]*}", momentum, MODEL))
+expect("compile other.mlir -o other.bin --set variable_lr=true", 0, None)
+lines("other.bin", "--steps 2 --ckpt-dir d")
+expect(f"run one.bin {RUN} --steps 9 --ckpt-dir d --resume", 1, lambda text: ""
+       if "step-000000000002: lacks parameters of the model: w.v, v.v [" in text else text)
+shutil.rmtree("d")
+
+# A plan that has numbers of its own, the scale of the loss, goes on from a checkpoint without them.
+expect("compile net.mlir -o scaled.bin --set variable_lr=true --set loss_scale=dynamic", 0, None)
+for plan in ("one.bin", "scaled.bin"):
+    shutil.copytree("good", "d")
+    run = expect(f"run {plan} {RUN} --steps 9 --ckpt-dir d --resume", 0, None)
+    got = losses(map(json.loads, run.stdout.decode().splitlines()))
+    lacks = re.findall(r"warning: d/step-000000000007 lacks (\S+): it begins as the plan says", run.stderr.decode())
+    if plan == "one.bin":
+        want = got
+    expect.check(f"{plan}: lacks {lacks}", lacks == (["loss_scale", "loss_scale.good"] if plan == "scaled.bin" else []))
+    expect.check(f"{plan}: {got}", len(got) == 2 and all(abs(a - b) < 1e-5 * abs(b) for a, b in zip(got, want)))
+    shutil.rmtree("d")
 
 # What a run that was killed left is removed, what others left is not.
 os.makedirs("d/step-000000000003.tmp")
