@@ -27,6 +27,7 @@ enum { MSC_NUM_PLAN_VERBS = MSC_SHARD };
 typedef enum {
   MSC_AT_ANY,
   MSC_AT_WHOLE,
+  MSC_AT_ROOT,
   MSC_AT_PARTIAL,
   MSC_AT_DIM,
   MSC_AT_SPLIT_DIM,
@@ -98,7 +99,7 @@ static inline bool msc_verb_fuses(msc_verb v) { return v < MSC_NUM_VERBS && msc_
 
 /* The attribute of the op that names the dimension which is cut on this side, or NULL. */
 static inline const char *msc_verb_dim_attr(msc_verb_side side) {
-  static const char *const names[] = {NULL, NULL, NULL, "dim", "split_dim", "concat_dim"};
+  static const char *const names[] = {NULL, NULL, NULL, NULL, "dim", "split_dim", "concat_dim"};
   return names[side];
 }
 

@@ -447,13 +447,6 @@ static bool call_graph(calling *c, const msc_op *op) {
 
 /* ---- collectives ---- */
 
-/* The numbers of reductions and verbs in a plan are those of verb.def. */
-#define REDUCTION(NAME, word, between) \
-  _Static_assert((int)PLAN_REDUCTION_##NAME == (int)MSC_##NAME, "the order of plan.fbs");
-#define VERB(NAME, ...) _Static_assert((int)PLAN_VERB_##NAME == (int)MSC_##NAME, "the order of plan.fbs");
-#define VERB_IN_NO_PLAN(...)
-#include "ir/verb.def"
-
 static uint8_t verb_in_plan(const msc_op *comm) {
   msc_verb v = msc_op_verb(comm);
   return (uint8_t)(v == MSC_SHARD ? MSC_EXCHANGE : v);

@@ -215,7 +215,8 @@ static source source_in_group(const group *g, const msc_piece *x, const msc_piec
   const msc_verb_row *row = g->verb < MSC_NUM_VERBS ? msc_verb_row_of(g->verb) : NULL;
   const char *cut_before = row ? msc_verb_dim_attr(row->operand) : NULL,
              *cut_after = row ? msc_verb_dim_attr(row->result) : NULL;
-  if (g->verb == MSC_BROADCAST) return one_member(s, msc_op_int(g->op, "root"));
+  bool from_root = row && row->operand == MSC_AT_ROOT;
+  if (from_root) s = one_member(s, msc_op_int(g->op, "root"));
   if (cut_before) { /* member j's part is block number j */
     int64_t d = msc_op_int(g->op, cut_before), block = y->full[d] / g->size;
     s.index[d] = index[d] % block;
@@ -225,7 +226,7 @@ static source source_in_group(const group *g, const msc_piece *x, const msc_piec
     int64_t d = msc_op_int(g->op, cut_after);
     s.index[d] += me * (x->full[d] / g->size);
   }
-  if (cut_before || msc_verb_reduces(g->verb)) return s;
+  if (cut_before || from_root || msc_verb_reduces(g->verb)) return s;
   s.first = sender < 0 ? 0 : sender; /* permute, pairs, recv */
   s.num = sender >= 0;
   return s;

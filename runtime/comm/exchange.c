@@ -29,7 +29,7 @@ typedef struct {
 static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, rank_pull *t) {
   int64_t index = msc_group_index(mesh, c->num_axes, c->axes, rank), source = -1;
   for (int d = 0; d < c->rank; d++) t->to_box.size[d] = c->shape[d];
-  if (c->verb == MSC_BROADCAST) source = c->root;
+  if (msc_verb_row_of(c->verb)->operand == MSC_AT_ROOT) source = c->root;
   for (uint32_t i = 0; i < c->num_pairs; i++)
     if (c->pairs[2 * i + 1] == (uint64_t)index) source = c->pairs[2 * i];
   if (source < 0) {
