@@ -87,7 +87,7 @@ double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const i
 /* The operations of a product whose letters have these sizes; other ops have none that count. */
 double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *size);
 /* The operations of an op on operands of the sizes that their types have, and on one rank's parts of them, as layouts
- * cut them: likewise 0 for ops that are no product. */
+ * cut them: those of products, also of attention in one call, and 0 for other ops. */
 double msc_op_flops(const msc_op *op, msc_arena *arena);
 double msc_rank_flops(const msc_op *op, msc_arena *arena);
 /* The work of an op whose letters have these sizes. */

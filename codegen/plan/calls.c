@@ -402,7 +402,7 @@ static bool call_matmul(calling *c, const msc_op *op) {
   if (m.tile_bytes) call->buffer[2].bytes = m.tile_bytes;
   call->num_buffers = 3;
   add_further_buffers(c, op, call);
-  call->flops = 2 * m.batch * m.m * m.n * m.k;
+  call->flops = (uint64_t)msc_op_flops(op, c->p->arena);
   call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
   if (!m.tile_bytes) return true;
   msc_kernel_call k;
@@ -440,7 +440,7 @@ static bool call_graph(calling *c, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = place_of_value(c, op->in[i].value, false);
   for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = place_of_value(c, &op->out[i], true);
   for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = operand_span(&g.operand[i]);
-  call->flops = (uint64_t)msc_graph_flops(op);
+  call->flops = (uint64_t)msc_op_flops(op, c->p->arena);
   call->bytes = (uint64_t)msc_graph_bytes(op);
   return true;
 }

@@ -23,7 +23,10 @@ double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *siz
   if (msc_info(op)->cost != MSC_COST_FLOPS) return 0;
   bool windows = msc_is_windowed(op);
   double flops = windows ? 2 * msc_conv_work(op) : 2;
-  for (int l = 0; l < rule->num_letters; l++) flops *= (double)size[l] / (windows ? (double)rule->letter[l].size : 1);
+  for (int l = 0; l < rule->num_letters; l++) {
+    int64_t whole = rule->letter[l].size;
+    flops *= (double)size[l] / (windows && whole ? (double)whole : 1);
+  }
   return flops;
 }
 
@@ -34,10 +37,20 @@ static double gemm_flops(const msc_op *gemm) {
   return 2 * (double)terms * (double)msc_type_elems(gemm->out[0].type);
 }
 
+/* The operations of attention in one call: two products of each position with the positions that it attends to; five in
+ * the gradient. */
+static double attention_flops(const msc_op *op) {
+  const int64_t *q = op->in[0].value->type->dim, *v = op->in[2].value->type->dim;
+  double pairs = (double)q[0] * (double)q[1] * (double)q[2] * (double)v[2], e = (double)q[3], f = (double)v[3];
+  return pairs * (op->kind == OP_flash_attention ? 2 * (e + f) : 2 * (3 * e + 2 * f)) *
+         (msc_op_bool(op, "causal") ? 0.5 : 1);
+}
+
 double msc_op_flops(const msc_op *op, msc_arena *arena) {
   msc_rule rule;
   int64_t size[MSC_MAX_LETTERS];
   if (op->kind == OP_gemm) return gemm_flops(op);
+  if (msc_form_of(op) == MSC_FORM_ATTENTION) return attention_flops(op);
   if (msc_info(op)->cost != MSC_COST_FLOPS || !msc_rule_of(op, arena, &rule)) return 0;
   msc_rule_sizes(&rule, NULL, size);
   return msc_rule_flops(op, &rule, size);

@@ -78,7 +78,7 @@ static uint64_t op_ns(const overlapper *z, const msc_op *op, bool *out_link) {
     return (uint64_t)ns;
   }
   if (op->kind == OP_gemm) return (uint64_t)product_ns(z, op);
-  if (msc_is_graph(op)) return (uint64_t)msc_graph_ns(op, &z->cost);
+  if (msc_is_graph(op)) return (uint64_t)msc_graph_ns(op, &z->cost, z->pass->scratch);
   return msc_nest_can_fuse(op) ? (uint64_t)kernel_ns(z, op) : 0;
 }
 

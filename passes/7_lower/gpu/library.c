@@ -41,19 +41,6 @@ bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
 
 /* ---- predicted time ---- */
 
-/* The operations of attention: two products of each position with the positions that it attends to; five in the
- * gradient. */
-static double attention_flops(const msc_op *op) {
-  const int64_t *q = op->in[0].value->type->dim, *v = op->in[2].value->type->dim;
-  double pairs = (double)q[0] * (double)q[1] * (double)q[2] * (double)v[2], e = (double)q[3], f = (double)v[3];
-  return pairs * (op->kind == OP_flash_attention ? 2 * (e + f) : 2 * (3 * e + 2 * f)) *
-         (msc_op_bool(op, "causal") ? 0.5 : 1);
-}
-
-double msc_graph_flops(const msc_op *op) {
-  return msc_form_of(op) == MSC_FORM_ATTENTION ? attention_flops(op) : 2 * msc_conv_work(op);
-}
-
 double msc_graph_bytes(const msc_op *op) {
   double bytes = 0;
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_type_bytes(op->in[i].value->type);
@@ -61,6 +48,6 @@ double msc_graph_bytes(const msc_op *op) {
   return bytes;
 }
 
-int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost) {
-  return msc_cost_product(cost, op->out[0].type->dtype, msc_graph_flops(op), msc_graph_bytes(op));
+int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost, msc_arena *arena) {
+  return msc_cost_product(cost, op->out[0].type->dtype, msc_op_flops(op, arena), msc_graph_bytes(op));
 }

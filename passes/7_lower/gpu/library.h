@@ -16,8 +16,7 @@ bool msc_is_graph(const msc_op *op);
 bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out);
 msc_attention msc_attention_of_op(const msc_op *op, int width);
 /* Arithmetic and memory traffic of a marked op. */
-double msc_graph_flops(const msc_op *op);
 double msc_graph_bytes(const msc_op *op);
-int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost);
+int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost, msc_arena *arena);
 
 #endif
