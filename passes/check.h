@@ -23,6 +23,8 @@ bool msc_check_layouts(msc_module *m);
 /* For passes that replace an op by several: records the wholes of operands, in `reads`, of ops whose results have no
  * recorded whole. */
 void msc_record_reads(msc_module *m);
+/* For passes that change what an op computes: its results, and the operands it reads, are parts of no known whole. */
+void msc_forget_wholes(msc_op *op);
 
 /* ---- 8_memory/check_places.c ---- */
 

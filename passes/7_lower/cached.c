@@ -10,6 +10,7 @@
 #include "ir/alias.h"
 #include "passes/7_lower/target.h"
 #include "passes/8_memory/homes.h"
+#include "passes/check.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -105,7 +106,7 @@ static bool rewrite_update(const cache_builder *z, msc_value *slots) {
   msc_op_unset(op, MSC_FACT(start));
   msc_set_operand(op, (size_t)msc_operand_called(op, "indices"), slots);
   if (!msc_infer(op)) return false;
-  for (size_t i = 0; i < op->num_out; i++) op->out[i].whole = NULL;
+  msc_forget_wholes(op);
   return true;
 }
 

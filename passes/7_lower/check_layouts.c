@@ -445,3 +445,8 @@ void msc_record_reads(msc_module *m) {
     msc_arena_free(arena);
   }
 }
+
+void msc_forget_wholes(msc_op *op) {
+  for (size_t i = 0; i < op->num_out; i++) op->out[i].whole = NULL;
+  msc_op_unset(op, MSC_FACT(reads));
+}

@@ -14,6 +14,7 @@
 #include "passes/1_simplify/simplify.h"
 #include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/target.h"
+#include "passes/check.h"
 
 static const int64_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2}; /* where channels go */
 
@@ -185,7 +186,7 @@ static msc_op *insert_twin(channel_mover *z, msc_op *op, msc_value *const *in) {
   int num;
   msc_op *twin = msc_op_copy(z->f, op, in);
   twin->forward = op->forward;
-  for (size_t i = 0; i < twin->num_out; i++) twin->out[i].whole = NULL;
+  msc_forget_wholes(twin);
   msc_insert_before(op, twin);
   if (msc_form_of(op) == MSC_FORM_REDUCE && turned_dims(op, dims, &num))
     msc_op_set(twin, "dims", msc_ints(z->f->module->ctx, (size_t)num, dims));

@@ -11,6 +11,7 @@
 #include "ir/alias.h"
 #include "ir/formula.h"
 #include "ir/gemm.h"
+#include "passes/check.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -185,12 +186,6 @@ static bool keep_total(portioning *z, int i, int portion, msc_op *op) {
   return z->total[i][0] || z->kind[i] == ROWS;
 }
 
-/* The rows of a portion are no part of a whole: portions of all ranks together are not rows in a row. */
-static void forget_whole(msc_op *op) {
-  for (size_t i = 0; i < op->num_out; i++) op->out[i].whole = NULL;
-  msc_op_unset(op, MSC_FACT(reads));
-}
-
 static bool make_portion(portioning *z, int portion) {
   msc_value *made[MOST_OPS], *in[8];
   for (int i = 0; i < z->num; i++) {
@@ -203,7 +198,8 @@ static bool make_portion(portioning *z, int portion) {
     for (size_t k = 0; k < old->num_in; k++) MSC_TRY(in[k] = portion_operand(z, i, k, portion, made));
     msc_op *op = msc_op_copy(z->b.func, old, in);
     if (z->kind[i] == DW && portion) add_to_last(z, op, i);
-    if (z->kind[i] == ROWS || z->kind[i] == DX) forget_whole(op);
+    /* The rows of a portion are no part of a whole: portions of all ranks together are not rows in a row. */
+    if (z->kind[i] == ROWS || z->kind[i] == DX) msc_forget_wholes(op);
     msc_insert_before(z->b.before, op);
     MSC_TRY(msc_infer(op) && keep_total(z, i, portion, op));
     made[i] = &op->out[0];
@@ -215,10 +211,7 @@ static bool replace_whole(portioning *z) {
   for (int i = 0; i < z->num; i++) {
     z->b.loc = z->op[i]->loc, z->b.name = z->op[i]->name;
     if (z->kind[i] == DX) MSC_TRY(z->total[i][0] = join_along(&z->b, 0, (size_t)z->portions, z->total[i]));
-    if (z->kind[i] != ROWS) {
-      z->total[i][0]->whole = z->op[i]->out[0].whole;
-      msc_replace_uses(&z->op[i]->out[0], z->total[i][0]);
-    }
+    if (z->kind[i] != ROWS) msc_replace_uses(&z->op[i]->out[0], z->total[i][0]);
     if (z->op[i]->num_out > 1) msc_replace_uses(&z->op[i]->out[1], z->beside[i]);
   }
   while (z->num) msc_op_erase(z->op[--z->num]);
