@@ -222,20 +222,7 @@ void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v) {
   msc_put_attr(f->module->ctx, &f->arg[arg].attrs, &f->arg[arg].num_attrs, name, v);
 }
 
-static const char *const role_names[] = {
-#define X(NAME, word) word,
-    MSC_ROLES(X)
-#undef X
-};
-
-const char *msc_role_name(msc_role r) { return r < MSC_ROLE_NONE ? role_names[r] : ""; }
-
-msc_role msc_arg_role(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_role));
-  for (int r = 0; v && v->kind == MSC_ATTR_STR && r < MSC_ROLE_NONE; r++)
-    if (strcmp(role_names[r], v->s) == 0) return (msc_role)r;
-  return MSC_ROLE_NONE;
-}
+msc_role msc_arg_role(const msc_func *f, size_t arg) { return msc_fact_read(&f->arg[arg], msc_role, MSC_NUM_ROLES); }
 
 const msc_attr_value *msc_func_attr(const msc_func *f, const char *name) {
   return msc_find_attr(f->attrs, f->num_attrs, name);

@@ -55,6 +55,10 @@ static bool is_dict_of(msc_attr_kind kind, const msc_attr_value *v) {
   return true;
 }
 
+static bool is_word_of(msc_word_set set, const msc_attr_value *v) {
+  return v->kind == MSC_ATTR_STR && msc_word_parse(set, v->s) >= 0;
+}
+
 static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
   switch (kind) {
     case MSC_FACT_INT: return v->kind == MSC_ATTR_INT;
@@ -62,7 +66,9 @@ static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
     case MSC_FACT_NUMBER: return v->kind == MSC_ATTR_FLOAT || v->kind == MSC_ATTR_INT;
     case MSC_FACT_BOOL: return v->kind == MSC_ATTR_BOOL;
     case MSC_FACT_TEXT: return v->kind == MSC_ATTR_STR;
-    case MSC_FACT_HOME: return v->kind == MSC_ATTR_STR && msc_word_parse(MSC_WORDS_home, v->s) >= 0;
+    case MSC_FACT_HOME: return is_word_of(MSC_WORDS_home, v);
+    case MSC_FACT_ROLE: return is_word_of(MSC_WORDS_role, v);
+    case MSC_FACT_SLOT_CLASS: return is_word_of(MSC_WORDS_slot_class, v);
     case MSC_FACT_INTS: return is_list_of(MSC_ATTR_INT, v);
     case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);
     case MSC_FACT_LIST: return v->kind == MSC_ATTR_LIST;
@@ -231,6 +237,49 @@ bool msc_check_outlived(const msc_module *m, const char *stage) {
                             row->until);
   }
   return true;
+}
+
+/* ---- sorts ---- */
+
+const char *msc_fact_of_sort(unsigned sort, size_t *at) {
+  enum {
+    STRATEGY = MSC_SORT_STRATEGY,
+    CONSTRAINT = MSC_SORT_CONSTRAINT,
+    BUDGET = MSC_SORT_BUDGET,
+    BLOCK = MSC_SORT_BLOCK,
+    RECOMPUTE = MSC_SORT_RECOMPUTE,
+    EXPANSION = MSC_SORT_EXPANSION
+  };
+  static const struct {
+    const char *name;
+    unsigned sorts;
+  } sorted[] = {
+#define FACT(id, name, on, kind, from, until, meaning)
+#define SORT(id, sorts) {msc_fact_names.id, sorts},
+#include "ir/fact.def"
+#undef FACT
+  };
+  for (size_t i = *at; i < sizeof sorted / sizeof *sorted; i++)
+    if (sorted[i].sorts & sort) return *at = i + 1, sorted[i].name;
+  return NULL;
+}
+
+bool msc_op_has_sort(const msc_op *op, unsigned sort) {
+  const char *name;
+  for (size_t at = 0; (name = msc_fact_of_sort(sort, &at));)
+    if (msc_op_attr(op, name)) return true;
+  return false;
+}
+
+void msc_op_unset_sort(msc_op *op, unsigned sort) {
+  const char *name;
+  for (size_t at = 0; (name = msc_fact_of_sort(sort, &at));) msc_op_unset(op, name);
+}
+
+void msc_op_copy_sort(msc_op *to, const msc_op *from, unsigned sort) {
+  const char *name;
+  for (size_t at = 0; (name = msc_fact_of_sort(sort, &at));)
+    if (msc_op_attr(from, name)) msc_op_set(to, name, *msc_op_attr(from, name));
 }
 
 /* ---- what is missing ---- */

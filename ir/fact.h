@@ -21,6 +21,8 @@
   X(DIGITS, "digits of mesh axes")                            \
   X(LETTERS, "a dictionary of digits of mesh axes")           \
   X(HOME, "device, cpu or disk")                              \
+  X(ROLE, "a role")                                           \
+  X(SLOT_CLASS, "FB, FW or BW")                               \
   X(ANY, "a value")                                           \
   X(SPLITS, "a list of lists of integers")                    \
   X(FALSE_ONLY, "false")                                      \
@@ -78,6 +80,22 @@ const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_
  * *at behind it; NULL: there is none. */
 const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at);
 bool msc_fact_is_users(const msc_fact_row *row);
+/* Sorts of facts that passes treat alike: SORT in fact.def. */
+enum {
+  MSC_SORT_STRATEGY = 1,
+  MSC_SORT_CONSTRAINT = 2,
+  MSC_SORT_BUDGET = 4,
+  MSC_SORT_BLOCK = 8,
+  MSC_SORT_RECOMPUTE = 16,
+  MSC_SORT_EXPANSION = 32
+};
+/* Goes over the names of the facts of a sort, in the order of the rows: returns the next one, from row *at on, and
+ * moves *at behind it; NULL: there is none. */
+const char *msc_fact_of_sort(unsigned sort, size_t *at);
+bool msc_op_has_sort(const msc_op *op, unsigned sort); /* has it a fact of this sort? */
+void msc_op_unset_sort(msc_op *op, unsigned sort);
+/* Copies the facts of this sort that `from` has. */
+void msc_op_copy_sort(msc_op *to, const msc_op *from, unsigned sort);
 /* "; did you mean 'x'?" among facts on such a thing (MSC_ON_x), users' ones first, and the attributes of an op's row
  * (NULL: of no op); "" where none is near. */
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info);

@@ -35,13 +35,16 @@
 #define FACT_FLAG FACT_BOOL
 #define FACT_TEXT(id) \
   FACT_OF(id, (msc_context * ctx, const char *v), msc_str(ctx, v)) READ_FACT(id, const char *, s, STR)
-#define FACT_HOME(id)                                                                             \
-  FACT_OF(id, (msc_context * ctx, msc_home v), msc_str(ctx, msc_home_name(v)))                    \
-  static inline msc_home msc_fact_read_##id(const msc_attr *attrs, size_t num, msc_home absent) { \
-    const msc_attr_value *v = msc_find_attr(attrs, num, MSC_FACT(id));                            \
-    if (v && v->kind == MSC_ATTR_STR) msc_home_parse(v->s, &absent);                              \
-    return absent;                                                                                \
+#define WORD_FACT(id, set)                                                                          \
+  FACT_OF(id, (msc_context * ctx, msc_##set v), msc_str(ctx, msc_##set##_name(v)))                  \
+  static inline msc_##set msc_fact_read_##id(const msc_attr *attrs, size_t num, msc_##set absent) { \
+    const msc_attr_value *v = msc_find_attr(attrs, num, MSC_FACT(id));                              \
+    if (v && v->kind == MSC_ATTR_STR) msc_##set##_parse(v->s, &absent);                             \
+    return absent;                                                                                  \
   }
+#define FACT_HOME(id)       WORD_FACT(id, home)
+#define FACT_ROLE(id)       WORD_FACT(id, role)
+#define FACT_SLOT_CLASS(id) WORD_FACT(id, slot_class)
 #define FACT_INTS(id) FACT_OF(id, (msc_context * ctx, size_t num, const int64_t *v), msc_ints(ctx, num, v))
 #define FACT_LIST(id) FACT_OF(id, (msc_context * ctx, size_t num, const msc_attr_value *v), msc_list(ctx, num, v))
 #define FACT_TEXTS FACT_LIST
@@ -69,6 +72,7 @@
 #include "ir/fact.def"
 #undef FACT
 #undef READ_FACT
+#undef WORD_FACT
 
 static inline void msc_attrs_put(msc_context *ctx, msc_attr **attrs, size_t *num, msc_attr a) {
   msc_put_attr(ctx, attrs, num, a.name, a.value);

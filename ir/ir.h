@@ -59,24 +59,6 @@ struct msc_block {
   msc_func *func;
 };
 
-/* What an argument is for, with the word of its fact msc.role. */
-#define MSC_ROLES(X)        \
-  X(DATA, "data")           \
-  X(LABEL, "label")         \
-  X(MASK, "mask")           \
-  X(PARAMETER, "parameter") \
-  X(STATE, "state")         \
-  X(MICRO, "micro")         \
-  X(SUM, "sum")             \
-  X(CARRIED, "carried")
-
-typedef enum {
-#define X(NAME, word) MSC_ROLE_##NAME,
-  MSC_ROLES(X)
-#undef X
-      MSC_ROLE_NONE
-} msc_role;
-
 struct msc_func {
   msc_module *module;
   const char *name;
@@ -101,8 +83,7 @@ struct msc_module {
 
 /* ---- attr.c ---- */
 
-msc_role msc_arg_role(const msc_func *f, size_t arg);
-const char *msc_role_name(msc_role r);
+msc_role msc_arg_role(const msc_func *f, size_t arg); /* MSC_NUM_ROLES: it says none */
 
 /* ---- graph.c: building and changing ---- */
 

@@ -252,7 +252,7 @@ static bool check_args(const msc_func *f) {
     if (v->type->layout && v->type->layout->num_partial && !inner)
       ok = msc_error(ctx, MSC_E_LAYOUT, f->loc, "%s: argument %zu is partial; what comes from outside is finished",
                      f->name, i);
-    if (role && (role->kind != MSC_ATTR_STR || msc_arg_role(f, i) == MSC_ROLE_NONE))
+    if (role && msc_arg_role(f, i) == MSC_NUM_ROLES)
       ok = msc_error(ctx, MSC_E_CONFIG, f->loc, "%s: argument %zu has an unknown msc.role", f->name, i);
   }
   return ok;

@@ -166,7 +166,7 @@ static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64
 
 /* Places a carried value in the slot of its micro-batch.  Chunks share slots, so their values may overlap. */
 static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
-  msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, MSC_FACT(msc_class))->s);
+  msc_slot_class k = msc_fact_read(&c->f->arg[i], msc_class, MSC_SLOT_BW);
   uint8_t space = (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k);
   uint64_t end = 0;
   for (size_t n = 0; n < c->num_inner; n++) {

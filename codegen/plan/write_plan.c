@@ -442,7 +442,7 @@ static void put_plan_inputs(flatbuf_builder *b, const msc_plan *p) {
     size_t rank = copy_shape(v->global, dim);
     plan_input_begin(b);
     plan_input_put_name(b, v->name);
-    plan_input_put_role(b, role == MSC_ROLE_NONE ? MSC_ROLE_DATA : (uint8_t)role);
+    plan_input_put_role(b, role == MSC_NUM_ROLES ? MSC_ROLE_DATA : (uint8_t)role);
     plan_input_put_dtype(b, (uint8_t)v->global->dtype);
     plan_input_put_shape(b, rank, dim);
     plan_input_put_layout(b, msc_plan_layout((msc_plan *)p, v->global->layout));

@@ -2,6 +2,7 @@
  * losses and argmax. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
@@ -40,15 +41,7 @@ msc_func *msc_expansion_of(const msc_op *op) {
 }
 
 /* Copies the marks of an op, which the user gave it, to a part of its expansion. */
-void msc_copy_marks(const msc_op *op, msc_op *part) {
-  static const char *const marks[] = {
-      MSC_FACT(recompute),    MSC_FACT(mp_comm_recompute), MSC_FACT(parallel_optimizer_comm_recompute),
-      MSC_FACT(memory_limit), MSC_FACT(pipeline_stage),    MSC_FACT(stage),
-      MSC_FACT(compute_type), MSC_FACT(comm_fusion),       MSC_FACT(shard),
-      MSC_FACT(priority)};
-  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-    if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
-}
+void msc_copy_marks(const msc_op *op, msc_op *part) { msc_op_copy_sort(part, op, MSC_SORT_EXPANSION); }
 
 void msc_expand_in_place(msc_op *op, msc_func *f) {
   msc_op *ret = f->body->last;

@@ -25,7 +25,7 @@ static bool check_distinct(fbs_reader *r, const char *what, const char **name, s
 /* ---- arguments ---- */
 
 static msc_value *add_arg(fbs_reader *r, fbs_place p, uint32_t number, const msc_type *type, const char *name,
-                          const char *role) {
+                          msc_role role) {
   msc_value *v = msc_add_arg(r->func->body, type, name);
   fbs_define(r, p, number, v);
   msc_arg_put(r->func, v->index, msc_fact_msc_name(r->ctx, name));
@@ -58,7 +58,7 @@ static const char *read_input(fbs_reader *r, uint32_t i, model_input in) {
   if (batch < -1 || (batch > 0 && batch >= type->rank))
     fbs_error(r, MSC_E_SHAPE, p, "batch_dim %d is not a dimension of %s", batch, fbs_type_text(r, type));
   type = fbs_input_type(r, in, p, type);
-  msc_value *v = add_arg(r, p, model_input_value(in), type, name, msc_role_name((msc_role)model_input_role(in)));
+  msc_value *v = add_arg(r, p, model_input_value(in), type, name, (msc_role)model_input_role(in));
   if (batch && type && type->rank) msc_arg_put(r->func, v->index, msc_fact_msc_batch_dim(batch));
   return name;
 }
@@ -178,7 +178,7 @@ static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) 
       type = NULL;
     }
   if (!type) return NULL;
-  msc_value *v = add_arg(r, p, model_parameter_value(t), type, name, "parameter");
+  msc_value *v = add_arg(r, p, model_parameter_value(t), type, name, MSC_ROLE_PARAMETER);
   if (!has_model_parameter_init(t) && !has_model_parameter_weights(t))
     fbs_error(r, MSC_E_FORMAT, p, "has neither weights nor init");
   if (has_model_parameter_init(t)) read_init(r, p, model_parameter_init(t), v->index);

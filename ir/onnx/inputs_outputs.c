@@ -104,7 +104,7 @@ static onnx_value *add_input(onnx_reader *r, const onnx_value_info *in, const ms
   }
   msc_value *arg = msc_add_arg(f->body, type, in->name);
   msc_arg_put(f, arg->index, msc_fact_msc_name(r->ctx, in->name));
-  msc_arg_put(f, arg->index, msc_fact_msc_role(r->ctx, msc_role_name(MSC_ROLE_DATA)));
+  msc_arg_put(f, arg->index, msc_fact_msc_role(r->ctx, MSC_ROLE_DATA));
   if (!in->rank || in->dim[0].size >= 0) msc_arg_put(f, arg->index, msc_fact_msc_batch_dim(-1));
   onnx_value *v = onnx_value_new(r, ONNX_IS_TENSOR);
   v->type = type, v->value = arg, v->func = f, v->input = in->name;

@@ -44,7 +44,7 @@ static msc_value *add_parameter(onnx_reader *r, onnx_value *v, const char *name,
     }
   msc_value *arg = msc_add_arg(f->body, v->type, name);
   msc_arg_put(f, arg->index, msc_fact_msc_name(r->ctx, name));
-  msc_arg_put(f, arg->index, msc_fact_msc_role(r->ctx, msc_role_name(MSC_ROLE_PARAMETER)));
+  msc_arg_put(f, arg->index, msc_fact_msc_role(r->ctx, MSC_ROLE_PARAMETER));
   if (!trainable) msc_arg_put(f, arg->index, msc_fact_msc_trainable(false));
   msc_attr *attrs = NULL;
   size_t num_attrs = 0;

@@ -413,7 +413,9 @@ static void add_argument(hlo_reader *r, scope *s, const hlo_arg *a, size_t index
   names[index] = own_name(r, wanted, index, names);
   msc_value *v = msc_add_arg(r->func->body, a->type, names[index]);
   msc_arg_put(r->func, index, msc_fact_msc_name(r->ctx, names[index]));
-  msc_arg_put(r->func, index, msc_fact_msc_role(r->ctx, role && role->s ? role->s : "data"));
+  msc_arg_put(r->func, index, msc_fact_msc_role(r->ctx, MSC_ROLE_DATA));
+  if (role && role->s)
+    msc_arg_set(r->func, index, MSC_FACT(msc_role), msc_str(r->ctx, role->s)); /* msc_verify checks it */
   if (init && init->s) msc_arg_put(r->func, index, msc_fact_msc_init(r->ctx, init->s));
   if (!role)
     msc_arg_put(r->func, index, msc_fact_msc_batch_dim(-1)); /* whether it has a batch dimension is not known */

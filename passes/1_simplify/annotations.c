@@ -8,28 +8,20 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-bool msc_has_user_constraint(const msc_op *op) {
-  static const char *const others[] = {MSC_FACT(cross_batch), MSC_FACT(max_bytes), MSC_FACT(deny_replicate)};
-  for (size_t i = 0; i < op->num_attrs; i++)
-    if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4)) return true;
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (msc_op_attr(op, others[i])) return true;
-  return false;
-}
+bool msc_has_user_constraint(const msc_op *op) { return msc_op_has_sort(op, MSC_SORT_CONSTRAINT); }
 
 /* The value of `shard`: {name = "encoder", in_strategy = ..., out_strategy = ...} for an op of that block, or false
  * for an op outside of every such block. */
 static bool is_block_shard(const msc_attr_value *v) {
-  static const char *const members[] = {"name", MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
-                                        MSC_FACT(out_layout)};
-  bool ok = v->kind == MSC_ATTR_DICT && msc_find_attr(v->dict.a, v->dict.num, "name");
-  for (size_t i = 0; ok && i < v->dict.num; i++) {
-    const msc_attr *a = &v->dict.a[i];
-    bool known = false;
-    for (int k = 0; k < 5; k++)
-      known |= !strcmp(members[k], a->name) && a->value.kind == (k ? MSC_ATTR_LIST : MSC_ATTR_STR);
-    ok = known;
+  const msc_attr_value *name = v->kind == MSC_ATTR_DICT ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
+  size_t strategies = 0, at = 0;
+  bool ok = name && name->kind == MSC_ATTR_STR;
+  for (const char *strategy; ok && (strategy = msc_fact_of_sort(MSC_SORT_STRATEGY, &at));) {
+    const msc_attr_value *list = msc_find_attr(v->dict.a, v->dict.num, strategy);
+    strategies += list != NULL;
+    ok = !list || list->kind == MSC_ATTR_LIST;
   }
+  ok = ok && v->dict.num == strategies + 1;
   return ok || (v->kind == MSC_ATTR_BOOL && !v->b);
 }
 

@@ -8,6 +8,7 @@
  * takes less time. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -76,16 +77,12 @@ static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
 
 /* True if the op and the reshape carry the same block annotations. */
 static bool is_in_same_block(const msc_op *a, const msc_op *b) {
-  static const char *const names[] = {MSC_FACT(pipeline_stage),
-                                      MSC_FACT(recompute),
-                                      MSC_FACT(shard),
-                                      MSC_FACT(mp_comm_recompute),
-                                      MSC_FACT(parallel_optimizer_comm_recompute),
-                                      MSC_FACT(memory_limit)};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const msc_attr_value *x = msc_op_attr(a, names[i]), *y = msc_op_attr(b, names[i]);
+  size_t at = 0;
+  const char *name = MSC_FACT(shard);
+  do {
+    const msc_attr_value *x = msc_op_attr(a, name), *y = msc_op_attr(b, name);
     if (!x != !y || (x && !msc_attr_equal(x, y))) return false;
-  }
+  } while ((name = msc_fact_of_sort(MSC_SORT_BLOCK, &at)));
   return true;
 }
 

@@ -3,6 +3,7 @@
  * behind r. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "ir/table.h"
 #include "passes/2_train/batch_parts.h"
@@ -182,10 +183,9 @@ static int dims_by_parts(const part_builder *z, size_t result, int64_t *out_dim)
 }
 
 static msc_op *copy_for_parts(part_builder *z) {
-  static const char *const said[] = {MSC_FACT(cross_batch), MSC_FACT(in_strategy), MSC_FACT(out_strategy),
-                                     MSC_FACT(in_layout), MSC_FACT(out_layout)};
   msc_op *op = msc_op_copy(z->b.func, z->op, z->in);
-  for (size_t i = 0; i < sizeof said / sizeof *said; i++) msc_op_unset(op, said[i]);
+  msc_op_unset_sort(op, MSC_SORT_STRATEGY);
+  msc_op_unset(op, MSC_FACT(cross_batch));
   return op;
 }
 

@@ -35,16 +35,10 @@ static bool set_hybrid_mesh(hybrid *h) {
 /* ---- annotations that this mode does not honour ---- */
 
 static void ignore_strategy(const hybrid *h, msc_op *op) {
-  static const char *const strategies[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
-                                           MSC_FACT(out_layout)};
-  bool any = false;
-  for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
-    any |= msc_op_attr(op, strategies[i]) != NULL;
-    msc_op_unset(op, strategies[i]);
-  }
-  if (any)
+  if (msc_op_has_sort(op, MSC_SORT_STRATEGY))
     msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc,
                 "the strategy of %s is ignored: parallel_mode is hybrid_parallel", msc_op_title(op));
+  msc_op_unset_sort(op, MSC_SORT_STRATEGY);
 }
 
 static bool check_hybrid_func(hybrid *h) {

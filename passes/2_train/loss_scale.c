@@ -21,7 +21,7 @@ static msc_value *add_scale_state(msc_pass_ctx *pass, msc_func *f, const char *n
   name = msc_free_arg_name(f, pass->scratch, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_F32, 0, NULL, NULL), name);
   msc_arg_put(f, v->index, msc_fact_msc_name(ctx, name));
-  msc_arg_put(f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_put(f, v->index, msc_fact_msc_role(ctx, MSC_ROLE_STATE));
   msc_arg_put(f, v->index, msc_fact_msc_init(ctx, init));
   return v;
 }

@@ -274,7 +274,7 @@ static void add_micro_argument(const batch_shortener *s) {
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "micro");
   msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
   msc_arg_put(s->f, v->index, msc_fact_msc_name(ctx, name));
-  msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_MICRO)));
+  msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, MSC_ROLE_MICRO));
 }
 
 static bool set_loss_attributes(const batch_shortener *s) {

@@ -34,7 +34,7 @@ static msc_value *add_optimizer_state(update_inserter *s, const msc_type *type, 
   msc_context *ctx = context_of(s);
   msc_value *v = msc_add_arg(s->f->body, type, name);
   msc_arg_put(s->f, v->index, msc_fact_msc_name(ctx, name));
-  msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, MSC_ROLE_STATE));
   msc_arg_put(s->f, v->index, msc_fact_msc_init(ctx, "zeros"));
   if (owner) msc_arg_put(s->f, v->index, msc_fact_msc_owner(ctx, owner));
   return v;

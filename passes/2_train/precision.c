@@ -4,6 +4,7 @@
  * Only casts are inserted, one per value and type, so parameters stay f32: autodiff turns the cast of a parameter into
  * one that widens its gradient. Results of the function keep their types. An op with `compute_type = "f32"` stays in
  * f32. */
+#include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -53,12 +54,7 @@ static bool shard_mark_of_cast(const precision_lowerer *l, const msc_op *user, c
 
 /* Copies annotations of the user to its cast. A cast of a parameter gets none: it lives as long as the parameter. */
 static void copy_user_marks(msc_op *cast, const msc_op *user) {
-  static const char *const names[] = {MSC_FACT(pipeline_stage), MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
-                                      MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit)};
-  for (size_t i = 0; i < sizeof names / sizeof *names && cast->in[0].value->def; i++) {
-    const msc_attr_value *v = msc_op_attr(user, names[i]);
-    if (v) msc_op_set(cast, names[i], *v);
-  }
+  if (cast->in[0].value->def) msc_op_copy_sort(cast, user, MSC_SORT_BLOCK);
 }
 
 static bool has_shard_mark(const msc_op *cast, bool marked, const msc_attr_value *mark) {

@@ -30,7 +30,7 @@ static msc_value *add_random_state(msc_func *f, msc_arena *arena, const char *na
   name = msc_free_arg_name(f, arena, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
   msc_arg_put(f, v->index, msc_fact_msc_name(ctx, name));
-  msc_arg_put(f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_put(f, v->index, msc_fact_msc_role(ctx, MSC_ROLE_STATE));
   msc_arg_put(f, v->index, msc_fact_msc_init(ctx, init));
   return v;
 }

@@ -5,6 +5,7 @@
  * An op is charged for the bytes of: its operands, brought into the layouts that it wants them in, once per layout; its
  * unfinished sums, finished in every layout that users want them in; and both of these for its gradient ops. Bytes
  * count once per micro-batch, or once per step where that is enough. */
+#include "ir/fact.h"
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
@@ -130,13 +131,10 @@ static bool check_budget(msc_pass_ctx *pass, msc_func *f) {
   return ok;
 }
 
-static const char *const spent[] = {MSC_FACT(max_bytes), MSC_FACT(deny_replicate), MSC_FACT(priority)};
-
 bool pass_budgets(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     if (is_asked(f)) MSC_TRY(check_budget(pass, f));
-    for (msc_op *op = f->body->first; op; op = op->next)
-      for (size_t i = 0; i < sizeof spent / sizeof *spent; i++) msc_op_unset(op, spent[i]);
+    for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset_sort(op, MSC_SORT_BUDGET);
   }
   return true;
 }

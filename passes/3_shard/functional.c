@@ -6,6 +6,7 @@
  * the order in which they are made.  A border is a broadcast_to to the same shape that has the strategy given for that
  * argument or result, or is whole.  Inside, propagation and search run as always; outside every rank computes
  * everything. */
+#include "ir/fact.h"
 #include "ir/table.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
@@ -168,10 +169,7 @@ static const msc_layout **whole_layouts(const border_builder *b, size_t num, con
 }
 
 static void keep_whole(const border_builder *b, msc_op *op) {
-  static const char *const own[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
-                                    MSC_FACT(out_layout)};
-  for (int i = 0; i < 4; i++)
-    if (msc_op_attr(op, own[i])) return; /* the user says otherwise */
+  if (msc_op_has_sort(op, MSC_SORT_STRATEGY)) return; /* the user says otherwise */
   msc_op_put(op, msc_fact_in_layout(b->pass->ctx, op->num_in, whole_layouts(b, op->num_in, op, true)));
   msc_op_put(op, msc_fact_out_layout(b->pass->ctx, op->num_out, whole_layouts(b, op->num_out, op, false)));
 }

@@ -1,6 +1,7 @@
 /* shard.c: function -> groups of ops with rules, letters and the digits chosen so far (see shard.h). */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "passes/2_train/train.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
@@ -318,19 +319,11 @@ static msc_op *first_user_of(const msc_value *v) {
   return first;
 }
 
-static bool has_strategy(const msc_op *op) {
-  static const char *const annotations[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
-                                            MSC_FACT(out_layout)};
-  bool any = false;
-  for (int i = 0; i < 4; i++) any |= msc_op_attr(op, annotations[i]) != NULL;
-  return any;
-}
-
 /* The op whose layout a cast between floats shares, so that layouts change in the narrower type: for a cast that
  * narrows a computed value the op that made the value; for one that widens, or that narrows an argument, the first user
  * of its result. NULL: the cast has a strategy of its own, or there is no such op. */
 static msc_op *partner_of_cast(const msc_op *op) {
-  if (op->kind != OP_cast || op->forward || has_strategy(op)) return NULL;
+  if (op->kind != OP_cast || op->forward || msc_op_has_sort(op, MSC_SORT_STRATEGY)) return NULL;
   const msc_value *x = op->in[0].value;
   if (!msc_is_float(x->type->dtype) || !msc_is_float(op->out[0].type->dtype)) return NULL;
   msc_op *partner = x->def && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(x->type->dtype)

@@ -2,6 +2,7 @@
  * layouts of arguments; the mesh where none is given. */
 #include <string.h>
 
+#include "ir/fact.h"
 #include "passes/2_train/batch.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
@@ -17,10 +18,6 @@ typedef struct {
   const msc_layout ***layout;        /* by group and tensor: in_layout and out_layout; NULL: they are absent */
   shard_pin *pins;
 } strategy_reader;
-
-static const char *const annotations[] = {MSC_FACT(in_strategy), MSC_FACT(in_layout), MSC_FACT(out_strategy),
-                                          MSC_FACT(out_layout), MSC_FACT(manual_split)};
-enum { NUM_ANNOTATIONS = 5 };
 
 /* ---- parts to digits ---- */
 
@@ -320,8 +317,8 @@ static bool read_strategies(strategy_reader *an) {
 /* Checks out_strategy and out_layout of all groups and lists the results that they fix, in an->pins. */
 static void read_pinned_results(strategy_reader *an) {
   for (size_t i = 0; i < an->g.num_groups; i++)
-    if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, "out_strategy", &an->pins) &
-                           shard_pin_results(&an->g, (int)i, "out_layout", &an->pins)))
+    if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, MSC_FACT(out_strategy), &an->pins) &
+                           shard_pin_results(&an->g, (int)i, MSC_FACT(out_layout), &an->pins)))
       an->ok = false;
 }
 
@@ -329,11 +326,8 @@ static void read_pinned_results(strategy_reader *an) {
 static void ignore_strategies(strategy_reader *an, const char *mode) {
   for (size_t i = 0; i < an->g.num_groups; i++) {
     msc_op *op = an->g.group[i].leader;
-    bool any = false;
-    for (int k = 0; k < NUM_ANNOTATIONS; k++) {
-      any |= msc_op_attr(op, annotations[k]) != NULL;
-      msc_op_unset(op, annotations[k]);
-    }
+    bool any = msc_op_has_sort(op, MSC_SORT_STRATEGY) || msc_op_attr(op, MSC_FACT(manual_split));
+    msc_op_unset_sort(op, MSC_SORT_STRATEGY);
     for (size_t k = 0; k < an->g.group[i].num_members; k++) {
       msc_op *member = an->g.op[an->g.group[i].member[k]].op;
       msc_op_unset(member, MSC_FACT(aligned)), msc_op_unset(member, MSC_FACT(manual_split));
@@ -520,28 +514,31 @@ static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
 /* Reports strategies on ops that no rule applies to, since these have nothing to cut. */
 static bool check_ops_without_rule(const strategy_reader *an) {
   bool ok = true;
-  for (size_t i = 0; i < an->g.num_ops; i++)
-    for (int k = 0; an->g.op[i].group < 0 && k < NUM_ANNOTATIONS; k++)
-      if (msc_op_attr(an->g.op[i].op, annotations[k]))
-        ok = msc_op_error(an->g.op[i].op, MSC_E_STRATEGY, "%s: a %s has nothing to be cut", annotations[k],
+  for (size_t i = 0; i < an->g.num_ops; i++) {
+    const char *name = MSC_FACT(manual_split);
+    size_t at = 0;
+    do {
+      if (an->g.op[i].group < 0 && msc_op_attr(an->g.op[i].op, name))
+        ok = msc_op_error(an->g.op[i].op, MSC_E_STRATEGY, "%s: a %s has nothing to be cut", name,
                           msc_kind_name(an->g.op[i].op->kind));
+    } while ((name = msc_fact_of_sort(MSC_SORT_STRATEGY, &at)));
+  }
   return ok;
 }
 
-/* Does the op keep this annotation for later passes? in_strategy tells a search that it may choose other digits for the
- * same numbers of parts; manual_split of an aligned table is part of the op's rule. */
-static bool keeps_annotation(const msc_op *op, const char *annotation) {
-  return !strcmp(annotation, MSC_FACT(in_strategy)) ||
-         (!strcmp(annotation, MSC_FACT(manual_split)) && msc_op_bool(op, MSC_FACT(aligned)));
-}
-
-/* Writes the digits into the leaders' attributes and drops the annotations. */
+/* Writes the digits into the leaders' attributes and drops the annotations that no later pass reads: in_strategy tells
+ * a search that it may choose other digits for the same numbers of parts; manual_split of an aligned table is part of
+ * the op's rule. */
 static void store_digits(strategy_reader *an) {
   shard_graph_store(&an->g);
-  for (size_t i = 0; i < an->g.num_groups; i++) msc_op_unset(an->g.group[i].leader, MSC_FACT(pins));
-  for (size_t i = 0; i < an->g.num_groups; i++)
-    for (int k = 0; k < NUM_ANNOTATIONS; k++)
-      if (!keeps_annotation(an->g.group[i].leader, annotations[k])) msc_op_unset(an->g.group[i].leader, annotations[k]);
+  for (size_t i = 0; i < an->g.num_groups; i++) {
+    msc_op *op = an->g.group[i].leader;
+    msc_op_unset(op, MSC_FACT(pins));
+    if (!msc_op_bool(op, MSC_FACT(aligned))) msc_op_unset(op, MSC_FACT(manual_split));
+    const msc_attr_value *parts = msc_op_attr(op, MSC_FACT(in_strategy)), kept = parts ? *parts : msc_bool(false);
+    msc_op_unset_sort(op, MSC_SORT_STRATEGY);
+    if (parts) msc_op_set(op, MSC_FACT(in_strategy), kept);
+  }
 }
 
 bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/fact.h"
 #include "passes/4_partition/recompute.h"
 #include "passes/direction.h"
 
@@ -167,19 +168,13 @@ static msc_value *copy_or_original(const recomputer *r, msc_value *v, const msc_
   return copy && in_same_stage(copy, user) ? &copy->out[v->index] : v;
 }
 
-static void clear_marks_of_op(msc_op *op) {
-  static const char *const marks[] = {MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
-                                      MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit)};
-  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) msc_op_unset(op, marks[i]);
-}
-
 static void copy_before(recomputer *r, const msc_op *op, msc_op *user) {
   msc_value **in = msc_new_array(r->pass->scratch, msc_value *, op->num_in + 1);
   for (size_t i = 0; i < op->num_in; i++) in[i] = copy_or_original(r, op->in[i].value, op);
   msc_op *copy = msc_op_copy(r->f, op, in);
   copy->id = user->id; /* the copy belongs to the backward */
   if (op->name) copy->name = msc_intern(r->pass->ctx, msc_arena_printf(r->pass->scratch, "%s.recompute", op->name));
-  clear_marks_of_op(copy);
+  msc_op_unset_sort(copy, MSC_SORT_RECOMPUTE);
   msc_op_put(copy, msc_fact_recompute(msc_bool(true)));
   msc_insert_before(user, copy);
   r->copy[op->id] = copy;
@@ -213,7 +208,7 @@ static void copy_operands_for(recomputer *r, msc_op *user) {
 /* of: by op id, which ops to clear; NULL: all. */
 static void clear_recompute_marks(msc_func *f, const bool *of) {
   for (msc_op *op = f->body->first; op; op = op->next)
-    if (!of || of[op->id]) clear_marks_of_op(op);
+    if (!of || of[op->id]) msc_op_unset_sort(op, MSC_SORT_RECOMPUTE);
 }
 
 static void find_argument_writers(recomputer *r) {

@@ -25,9 +25,7 @@ typedef enum {
   MSC_NUM_SECTIONS
 } msc_section_kind;
 extern const char *const msc_section_names[MSC_NUM_SECTIONS];
-extern const char *const msc_slot_names[MSC_NUM_SLOTS]; /* in msc.class */
 
-msc_slot_class msc_slot_class_of(const char *name); /* name: one of msc_slot_names */
 /* The section of a program; NULL if there is none. The chunk is ignored for U and P. */
 msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
                            int64_t chunk);

@@ -1,16 +1,9 @@
-/* sections.c: names of sections and slot classes, and finding a section in a module. */
+/* sections.c: names of sections, and finding a section in a module. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
 
 const char *const msc_section_names[MSC_NUM_SECTIONS] = {"F", "B", "W", "U", "P"};
-const char *const msc_slot_names[MSC_NUM_SLOTS] = {"FB", "FW", "BW"};
-
-msc_slot_class msc_slot_class_of(const char *name) {
-  int k = 0;
-  while (k + 1 < MSC_NUM_SLOTS && strcmp(msc_slot_names[k], name)) k++;
-  return (msc_slot_class)k;
-}
 
 msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
                            int64_t chunk) {

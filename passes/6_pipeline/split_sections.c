@@ -192,7 +192,7 @@ static msc_value *add_section_argument(section_splitter *s, section *n, const ms
                                        msc_role role) {
   msc_value *v = msc_add_arg(n->f->body, t, name);
   msc_arg_put(n->f, v->index, msc_fact_msc_name(s->pass->ctx, name));
-  msc_arg_put(n->f, v->index, msc_fact_msc_role(s->pass->ctx, msc_role_name(role)));
+  msc_arg_put(n->f, v->index, msc_fact_msc_role(s->pass->ctx, role));
   return v;
 }
 
@@ -272,7 +272,7 @@ static msc_value *carry_between_sections(section_splitter *s, section *from, sec
 /* Writes the slot classes, once all readers of carried values are known. */
 static void write_classes(const section_splitter *s) {
   for (const carrier *r = s->carriers; r; r = r->next)
-    msc_arg_put(r->f, r->arg, msc_fact_msc_class(s->pass->ctx, msc_slot_names[r->of->class]));
+    msc_arg_put(r->f, r->arg, msc_fact_msc_class(s->pass->ctx, r->of->class));
 }
 
 /* Sends a value from a section of one stage to a section of another: forward sends to forward, backward to backward;

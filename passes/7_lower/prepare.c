@@ -165,7 +165,7 @@ static const char *name_prepared(preparer *p, msc_value *made) {
 static msc_value *add_prepared_argument(msc_pass_ctx *pass, msc_func *f, const msc_value *like, const char *name) {
   msc_value *v = msc_add_arg(f->body, like->type, name);
   msc_arg_put(f, v->index, msc_fact_msc_name(pass->ctx, name));
-  msc_arg_put(f, v->index, msc_fact_msc_role(pass->ctx, msc_role_name(MSC_ROLE_SUM)));
+  msc_arg_put(f, v->index, msc_fact_msc_role(pass->ctx, MSC_ROLE_SUM));
   if (like->whole && like->whole->layout) {
     msc_arg_put(f, v->index, msc_fact_msc_layout(like->whole->layout));
     msc_arg_put(f, v->index, msc_fact_msc_shape(pass->ctx, (size_t)like->whole->rank, like->whole->dim));

@@ -35,8 +35,7 @@ int64_t msc_carried_bytes(const msc_module *m, msc_slot_class slot_class, int64_
       msc_find_section(m, "train", slot_class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
-    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED &&
-        msc_slot_class_of(msc_arg_attr(f, i, MSC_FACT(msc_class))->s) == slot_class)
+    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_fact_read(&f->arg[i], msc_class, MSC_NUM_SLOTS) == slot_class)
       bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }

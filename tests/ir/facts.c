@@ -1,5 +1,5 @@
 /* facts.c: at the end of a stage what fact.def says is needed is there, or a report at its place says what is
- * missing. */
+ * missing; values have the kinds of their rows, and facts of a sort go together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,12 +70,35 @@ static void members_are_declared(void **state) {
   }
   expect_wrong(ctx, MSC_FACT(conflicts), msc_int(1), "must be a list");
   expect_wrong(ctx, MSC_FACT(msc_home), msc_str(ctx, "dsk"), "must be device, cpu or disk");
+  expect_wrong(ctx, MSC_FACT(msc_class), msc_str(ctx, "BF"), "must be FB, FW or BW");
   expect_wrong(ctx, MSC_FACT(in_layout), msc_int(1), NULL); /* what a user wrote is pass annotations' to check */
+  msc_context_free(ctx);
+}
+
+/* Facts of a sort are found, copied and dropped together, and no others. */
+static void a_sort_is_treated_alike(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_module *m = msc_parse(ctx, "m", text, strlen(text));
+  msc_op *op = m->first->body->first, *other = op->next;
+  assert_false(msc_op_has_sort(op, MSC_SORT_CONSTRAINT));
+  msc_op_put(op, msc_fact_max_bytes(7));
+  msc_op_put(op, msc_fact_priority(1));
+  msc_op_put(op, msc_fact_pipeline_stage(2));
+  assert_true(msc_op_has_sort(op, MSC_SORT_CONSTRAINT));
+  assert_false(msc_op_has_sort(op, MSC_SORT_STRATEGY));
+  msc_op_copy_sort(other, op, MSC_SORT_BUDGET);
+  assert_int_equal(msc_op_int(other, MSC_FACT(max_bytes)), 7);
+  assert_int_equal(msc_op_int(other, MSC_FACT(priority)), 1);
+  assert_null(msc_op_attr(other, MSC_FACT(pipeline_stage)));
+  msc_op_unset_sort(op, MSC_SORT_CONSTRAINT);
+  assert_null(msc_op_attr(op, MSC_FACT(max_bytes)));
+  assert_int_equal(msc_op_int(op, MSC_FACT(priority)), 1);
   msc_context_free(ctx);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_stage_leaves_is_there),
-                                     cmocka_unit_test(members_are_declared)};
+                                     cmocka_unit_test(members_are_declared), cmocka_unit_test(a_sort_is_treated_alike)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,7 +103,7 @@ static msc_value *add_labels(cli *c, msc_func *f, msc_op_kind kind, msc_value *p
   const char *name = msc_free_arg_name(f, msc_context_arena(c->ctx), "y");
   msc_value *arg = msc_add_arg(f->body, t, name);
   msc_arg_put(f, arg->index, msc_fact_msc_name(c->ctx, msc_intern(c->ctx, name)));
-  msc_arg_put(f, arg->index, msc_fact_msc_role(c->ctx, msc_role_name(MSC_ROLE_LABEL)));
+  msc_arg_put(f, arg->index, msc_fact_msc_role(c->ctx, MSC_ROLE_LABEL));
   if (!batch || !t->rank) msc_arg_put(f, arg->index, msc_fact_msc_batch_dim(-1));
   return arg;
 }

@@ -331,8 +331,7 @@ static bool is_whole_and_large(const explained *e, const msc_type *t) {
 static void warn_replicated(explained *e, const msc_func *f) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
-    const msc_attr_value *role = msc_find_attr(f->arg[i].attrs, f->arg[i].num_attrs, MSC_FACT(msc_role));
-    if (role && !strcmp(role->s, "parameter") && is_whole_and_large(e, v->type))
+    if (msc_arg_role(f, i) == MSC_ROLE_PARAMETER && is_whole_and_large(e, v->type))
       warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank",
                                v->name ? v->name : "", msc_type_bytes(v->type)));
   }

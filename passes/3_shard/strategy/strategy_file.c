@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/fact.h"
 #include "ir/layout/grid.h"
 #include "ir/table.h"
 #include "passes/3_shard/shard.h"
@@ -345,17 +346,11 @@ typedef struct {
 
 /* Lists the annotations of an op that give its operands or results layouts, and returns how many. */
 static size_t hints_of(const msc_op *op, hint out[4]) {
-  static const struct {
-    const char *name;
-    bool out;
-  } names[] = {{MSC_FACT(in_strategy), false},
-               {MSC_FACT(out_strategy), true},
-               {MSC_FACT(in_layout), false},
-               {MSC_FACT(out_layout), true}};
-  size_t num = 0;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const msc_attr_value *v = msc_op_attr(op, names[i].name);
-    if (v) out[num++] = (hint){names[i].name, names[i].out, *v};
+  size_t num = 0, at = 0;
+  for (const char *name; (name = msc_fact_of_sort(MSC_SORT_STRATEGY, &at));) {
+    const msc_attr_value *v = msc_op_attr(op, name);
+    bool is_out = name == MSC_FACT(out_strategy) || name == MSC_FACT(out_layout);
+    if (v) out[num++] = (hint){name, is_out, *v};
   }
   return num;
 }

@@ -24,10 +24,6 @@ typedef enum {
 
 typedef enum { MSC_FORWARD, MSC_BACKWARD, MSC_WEIGHT, MSC_NUM_WORKS } msc_work;
 
-/* Lifetimes of kept values: from F to B, from F to W, and from B to W; each class has slots of its own. Kinds that
- * do not split the backward have FB only. */
-typedef enum { MSC_SLOT_FB, MSC_SLOT_FW, MSC_SLOT_BW, MSC_NUM_SLOTS } msc_slot_class;
-
 enum { MSC_MAX_STAGES = 4096, MSC_MAX_CHUNKS = 256 };
 #define MSC_MAX_ENTRIES (INT64_C(1) << 22) /* limit for all stages together */
 
