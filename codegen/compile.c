@@ -352,7 +352,7 @@ static bool check_ops_of_model(const msc_module *m) {
 
 /* Warns about what a model leaves out, which may be a mistake. */
 static void warn_of_missing(msc_context *ctx, const msc_module *m) {
-  const msc_func *f = msc_find_func(m, "forward");
+  const msc_func *f = msc_program_func(m, MSC_PROGRAM_FORWARD);
   if (!f) return;
   warn_of_zeros(ctx, f);
   if (msc_func_attr(f, MSC_FACT(loss)) && !msc_func_attr(f, MSC_FACT(optimizer)))

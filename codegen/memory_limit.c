@@ -140,7 +140,8 @@ int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o) {
 
 /* True if evaluation, which returns the outputs of the model, needs more memory than a step of training. */
 static bool is_of_evaluation(const msc_plan *p, const msc_peak *peak) {
-  return peak->func && !strncmp(peak->func->name, "forward", 7) && msc_find_func(p->module, "train");
+  return peak->func && msc_program_of(peak->func) == MSC_PROGRAM_FORWARD &&
+         msc_program_func(p->module, MSC_PROGRAM_TRAIN);
 }
 
 /* Notes the settings that are not in use and could save a quarter of the memory or more. */
@@ -158,7 +159,8 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
     msc_note(p->ctx, NULL,
              "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
   const char *text = "";
-  if (!recomputes && !evaluates && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
+  if (!recomputes && !evaluates && m->scratch >= all / 4 && msc_program_func(p->module, MSC_PROGRAM_TRAIN))
+    text = "recompute=auto";
   if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4)
     text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
   if (!msc_config_bool(config, MSC_KEY_auto_offload) && kept >= all / 4)

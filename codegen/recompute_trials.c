@@ -87,7 +87,7 @@ static void mark_choice(const trials *t, msc_func *train, const choice *c) {
 }
 
 /* True for the functions of a training step: the whole step, or its sections. The others evaluate. */
-static bool is_of_step(const msc_func *f) { return !strncmp(f->name, "train", 5); }
+static bool is_of_step(const msc_func *f) { return msc_program_of(f) == MSC_PROGRAM_TRAIN; }
 
 /* Measures a compiled trial: its constants and largest scratch memory, which are the trial's bytes, and the time of all
  * functions of the step one after the other. */
@@ -122,7 +122,7 @@ static trial compile_copy(trials *t, choice c) {
   msc_compile_options o = msc_trial_of(t->o);
   uint64_t begin = msc_clock_ns();
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
-  msc_func *train = m ? msc_find_func(m, "train") : NULL;
+  msc_func *train = m ? msc_program_func(m, MSC_PROGRAM_TRAIN) : NULL;
   trial r = {c, -1, 0};
   if (!train) return r;
   mark_choice(t, train, &c);
@@ -232,7 +232,7 @@ static void find_set(trials *t) {
 }
 
 void msc_try_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
-  msc_func *train = msc_find_func(m, "train");
+  msc_func *train = msc_program_func(m, MSC_PROGRAM_TRAIN);
   if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
   msc_arena *scratch = msc_arena_new(ctx);
   int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));

@@ -68,6 +68,8 @@ static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
     case MSC_FACT_TEXT: return v->kind == MSC_ATTR_STR;
     case MSC_FACT_HOME: return is_word_of(MSC_WORDS_home, v);
     case MSC_FACT_ROLE: return is_word_of(MSC_WORDS_role, v);
+    case MSC_FACT_DECIDER: return is_word_of(MSC_WORDS_decider, v);
+    case MSC_FACT_PROGRAM_KIND: return is_word_of(MSC_WORDS_program_kind, v);
     case MSC_FACT_SLOT_CLASS: return is_word_of(MSC_WORDS_slot_class, v);
     case MSC_FACT_INTS: return is_list_of(MSC_ATTR_INT, v);
     case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);
@@ -85,9 +87,11 @@ static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
 
 static const struct {
   const char *name, *of;
+  bool is_text;
 } membership[] = {
 #define FACT(id, name, on, kind, from, until, meaning)
-#define MEMBER(id, of) {msc_fact_names.id, msc_fact_names.of},
+#define MEMBER(id, of)      {msc_fact_names.id, msc_fact_names.of, false},
+#define TEXT_MEMBER(id, of) {msc_fact_names.id, msc_fact_names.of, true},
 #include "ir/fact.def"
 #undef FACT
 };
@@ -99,22 +103,17 @@ const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at) {
   return NULL;
 }
 
-static const msc_fact_row *find_member(const msc_fact_row *of, const char *name) {
-  size_t at = 0;
-  const msc_fact_row *row;
-  while ((row = msc_fact_member(of, &at)))
-    if (row->name == name) return row;
-  return NULL;
-}
-
+/* The fault of a member's value, to follow the fact's name in a message; NULL: there is none. */
 static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const msc_attr *a) {
-  const msc_fact_row *row = find_member(of, a->name);
+  const msc_fact_row *row;
   const char *known[NUM_MEMBERSHIPS];
   size_t num = 0, at = 0;
-  if (row)
-    return fits(row->kind, &a->value)
-               ? NULL
-               : msc_arena_printf(arena, "member '%s' must be %s", row->name, msc_fact_kind_text(row->kind));
+  for (size_t i = 0; i < NUM_MEMBERSHIPS; i++) {
+    if (membership[i].of != of->name || membership[i].name != a->name) continue;
+    msc_fact_kind kind = membership[i].is_text ? MSC_FACT_TEXT : msc_fact_row_of(a->name)->kind;
+    return fits(kind, &a->value) ? NULL
+                                 : msc_arena_printf(arena, "member '%s' must be %s", a->name, msc_fact_kind_text(kind));
+  }
   while ((row = msc_fact_member(of, &at))) known[num++] = row->name;
   const char *near = msc_nearest(a->name, known, num);
   return msc_arena_printf(arena, "has no member '%s'%s%s%s", a->name, near ? "; did you mean '" : "", near ? near : "",

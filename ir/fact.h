@@ -22,6 +22,8 @@
   X(LETTERS, "a dictionary of digits of mesh axes")           \
   X(HOME, "device, cpu or disk")                              \
   X(ROLE, "a role")                                           \
+  X(DECIDER, "user, default, propagation, search or copy")    \
+  X(PROGRAM_KIND, "train or forward")                         \
   X(SLOT_CLASS, "FB, FW or BW")                               \
   X(ANY, "a value")                                           \
   X(SPLITS, "a list of lists of integers")                    \

@@ -44,6 +44,8 @@
   }
 #define FACT_HOME(id)       WORD_FACT(id, home)
 #define FACT_ROLE(id)       WORD_FACT(id, role)
+#define FACT_DECIDER(id)      WORD_FACT(id, decider)
+#define FACT_PROGRAM_KIND(id) WORD_FACT(id, program_kind)
 #define FACT_SLOT_CLASS(id) WORD_FACT(id, slot_class)
 #define FACT_INTS(id) FACT_OF(id, (msc_context * ctx, size_t num, const int64_t *v), msc_ints(ctx, num, v))
 #define FACT_LIST(id) FACT_OF(id, (msc_context * ctx, size_t num, const msc_attr_value *v), msc_list(ctx, num, v))

@@ -37,6 +37,16 @@ msc_func *msc_find_func(const msc_module *m, const char *name) {
   return NULL;
 }
 
+msc_func *msc_program_func(const msc_module *m, msc_program_kind kind) {
+  return msc_find_func(m, msc_program_kind_name(kind));
+}
+
+msc_program_kind msc_program_of(const msc_func *f) {
+  msc_program_kind kind = MSC_NUM_PROGRAM_KINDS;
+  msc_program_kind_parse(f->name, &kind);
+  return msc_fact_read(f, program, kind);
+}
+
 void msc_func_remove(msc_func *f) {
   msc_module *m = f->module;
   msc_func *previous = NULL;

@@ -91,6 +91,9 @@ static inline msc_context *msc_op_ctx(const msc_op *op) { return op->block->func
 msc_module *msc_module_new(msc_context *ctx);
 msc_func *msc_func_new(msc_module *m, const char *name);
 msc_func *msc_find_func(const msc_module *m, const char *name);
+msc_func *msc_program_func(const msc_module *m, msc_program_kind kind); /* before it is cut into sections; or NULL */
+/* The program that a function is, or is a section of; MSC_NUM_PROGRAM_KINDS: neither. */
+msc_program_kind msc_program_of(const msc_func *f);
 void msc_func_remove(msc_func *f);
 msc_block *msc_block_new(msc_func *f, msc_op *parent);
 msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name);

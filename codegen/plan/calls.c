@@ -189,7 +189,7 @@ static plan_ref place_away(uint64_t *end, uint64_t bytes, msc_home home) {
 
 /* True if section P of the stage makes the value of this name. */
 static bool is_prepared(const calling *c, const char *name) {
-  const msc_func *f = msc_find_section(c->f->module, "train", MSC_SECTION_P, c->section->stage, 0);
+  const msc_func *f = msc_find_section(c->f->module, MSC_PROGRAM_TRAIN, MSC_SECTION_P, c->section->stage, 0);
   for (size_t i = 0; f && i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_SUM && !strcmp(intern_argument_name(c->p, f, i), name)) return true;
   return false;

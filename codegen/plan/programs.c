@@ -35,7 +35,8 @@ static uint16_t slot_of_class(const msc_attr_value *entry, msc_slot_class class)
   return (uint16_t)(s < 0 ? 0 : s);
 }
 
-static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *lane, uint32_t stage, plan_entry *out) {
+static bool fill_lane(msc_plan *p, msc_program_kind program, const msc_attr_value *lane, uint32_t stage,
+                      plan_entry *out) {
   for (size_t i = 0; i < lane->list.num / MSC_LANE_FIELDS; i++) {
     const msc_attr_value *v = lane->list.v + i * MSC_LANE_FIELDS;
     msc_section_kind kind = (msc_section_kind)v[MSC_LANE_SECTION].i;
@@ -53,39 +54,34 @@ static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *la
   return true;
 }
 
-static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *lanes) {
+static bool add_lanes(msc_plan *p, msc_plan_program *g, msc_program_kind program, const msc_attr_value *lanes) {
   g->num_entries = msc_new_array(p->arena, uint32_t, p->num_stages);
   g->entry = msc_new_array(p->arena, plan_entry *, p->num_stages);
   for (uint32_t i = 0; i < p->num_stages; i++) {
     g->num_entries[i] = (uint32_t)(lanes->list.v[i].list.num / MSC_LANE_FIELDS);
     g->entry[i] = msc_new_array(p->arena, plan_entry, g->num_entries[i]);
-    MSC_TRY(fill_lane(p, g->name, &lanes->list.v[i], i, g->entry[i]));
+    MSC_TRY(fill_lane(p, program, &lanes->list.v[i], i, g->entry[i]));
     uint32_t slots = batches_in_use(p, g->micro, g->num_entries[i], g->entry[i]);
     if (slots > p->input_slots) p->input_slots = slots;
   }
   return true;
 }
 
-static bool is_of_program(const msc_func *f, const char *program) {
-  const msc_attr_value *own = msc_func_attr(f, MSC_FACT(program));
-  return !strcmp(own ? own->s : f->name, program);
-}
-
 /* Adds a program with its sections and lanes; one that is a single function needs no lanes. */
-static bool add_plan_program(msc_plan *p, msc_plan_calls *calls, const char *name, const msc_attr_value *lanes) {
+static bool add_plan_program(msc_plan *p, msc_plan_calls *calls, msc_program_kind kind, const msc_attr_value *lanes) {
   const msc_attr_value *micro = NULL;
   bool any = false, ok = true;
   msc_grow(p->arena, p->program, p->num_programs);
   for (msc_func *f = p->module->first; f; f = f->next) {
-    if (!is_of_program(f, name)) continue;
+    if (msc_program_of(f) != kind) continue;
     any = true;
     if (msc_func_attr(f, MSC_FACT(program))) micro = msc_func_attr(f, MSC_FACT(micro));
     ok &= msc_plan_add_section(calls, f, p->num_programs);
   }
   if (!any || !ok) return ok;
   msc_plan_program *g = &p->program[p->num_programs++];
-  *g = (msc_plan_program){.name = name, .micro = micro ? (uint32_t)micro->i : 1};
-  return !lanes || add_lanes(p, g, lanes);
+  *g = (msc_plan_program){.name = msc_program_kind_name(kind), .micro = micro ? (uint32_t)micro->i : 1};
+  return !lanes || add_lanes(p, g, kind, lanes);
 }
 
 static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
@@ -121,7 +117,6 @@ typedef struct {
 
 /* Makes the calls of all sections, and their code. */
 static bool make_plan_programs(msc_context *ctx, void *arg) {
-  static const char *const names[] = {"train", "forward"};
   making *m = arg;
   msc_plan *p = m->p;
   const msc_attr_value *lanes = msc_find_attr(p->module->attrs, p->module->num_attrs, MSC_FACT(msc_lanes));
@@ -129,8 +124,10 @@ static bool make_plan_programs(msc_context *ctx, void *arg) {
   bool ok = true;
   (void)ctx;
   make_stages(p, lanes);
-  for (int i = 0; i < 2; i++)
-    ok &= add_plan_program(p, calls, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
+  for (msc_program_kind i = 0; i < MSC_NUM_PROGRAM_KINDS; i++) {
+    const char *name = msc_program_kind_name(i);
+    ok &= add_plan_program(p, calls, i, lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, name) : NULL);
+  }
   if (!ok) return false;
   for (uint32_t i = 0; i < p->num_stages; i++)
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;

@@ -27,7 +27,7 @@ static bool read_point(fbs_open *o, const open_source *r, size_t p) {
   source.dim = dim, source.weights = &point->weights;
   point->module = msc_read_onnx_at(o->ctx, &source);
   MSC_TRY(point->module && (!r->finish || r->finish(r->user, point->module)));
-  point->forward = msc_find_func(point->module, "forward");
+  point->forward = msc_program_func(point->module, MSC_PROGRAM_FORWARD);
   o->num_points = p + 1;
   return true;
 }

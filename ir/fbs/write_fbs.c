@@ -587,8 +587,12 @@ static const void *write_model(const msc_module *m, const fbs_open *open, msc_ar
   static void (*const parts[])(writer *) = {put_types,        put_locs,    put_blocks,     put_body,
                                             put_inputs,       put_outputs, put_parameters, put_constants,
                                             put_weight_files, put_train,   put_mesh,       put_sizes};
-  writer w = {
-      .ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .open = open, .ok = true};
+  writer w = {.ctx = m->ctx,
+              .arena = arena,
+              .module = m,
+              .func = msc_program_func(m, MSC_PROGRAM_FORWARD),
+              .open = open,
+              .ok = true};
   w.types.index.arena = w.locs.index.arena = w.files.index.arena = w.blocks.index.arena = arena;
   if (!w.func || !w.func->body->last || !msc_is_return(w.func->body->last)) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");

@@ -266,7 +266,7 @@ static bool check_batch_per_replica(const msc_func *f, int64_t replicas) {
 }
 
 bool pass_cross_batch(msc_pass_ctx *pass, msc_module *m) {
-  msc_func *f = msc_find_func(m, "forward");
+  msc_func *f = msc_program_func(m, MSC_PROGRAM_FORWARD);
   bool replicas = msc_config_parallel_mode(pass->config) == MSC_DATA_PARALLEL && msc_config_devices(pass->config) > 1;
   if (!f || (!replicas && !has_marks(f))) return msc_not_asked_for(pass);
   walk w = {.pass = pass, .replicas = replicas, .trained = f == msc_training_func(m)};

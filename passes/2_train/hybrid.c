@@ -127,7 +127,7 @@ static bool combine_results(hybrid *h) {
 }
 
 bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
-  hybrid h = {.pass = pass, .f = msc_find_func(m, "forward"), .ranks = msc_config_devices(pass->config)};
+  hybrid h = {.pass = pass, .f = msc_program_func(m, MSC_PROGRAM_FORWARD), .ranks = msc_config_devices(pass->config)};
   bool is_mode = msc_config_parallel_mode(pass->config) == MSC_HYBRID_PARALLEL;
   for (size_t i = 0; h.f && !is_mode && i < h.f->body->num_args; i++)
     if (msc_is_layerwise(h.f, i))

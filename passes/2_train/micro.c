@@ -317,7 +317,7 @@ static bool shorten_batch(batch_shortener *s) {
 
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   batch_shortener s = {.pass = pass, .f = msc_training_func(m)};
-  const msc_func *forward = msc_find_func(m, "forward");
+  const msc_func *forward = msc_program_func(m, MSC_PROGRAM_FORWARD);
   if (!s.f && forward) MSC_TRY(check_no_copies(pass, m));
   if (!s.f)
     return !forward || check_divides(pass, forward, msc_config_int(pass->config, MSC_KEY_micro_size), "micro_size");

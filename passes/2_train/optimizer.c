@@ -294,7 +294,7 @@ static bool write_train_results(update_inserter *s, size_t num) {
   drop_func_attr(s->f, MSC_FACT(replicas));
   drop_func_attr(s->f, MSC_FACT(random_step));
   drop_func_attr(s->f, MSC_FACT(optimizer));
-  s->f->name = msc_intern(ctx, "train");
+  s->f->name = msc_intern(ctx, msc_program_kind_name(MSC_PROGRAM_TRAIN));
   return true;
 }
 

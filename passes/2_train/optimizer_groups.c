@@ -60,13 +60,13 @@ static bool MSC_PRINTF(2, 3) report_optimizer_fault(const group_reader *r, const
 }
 
 msc_func *msc_training_func(const msc_module *m) {
-  msc_func *f = msc_find_func(m, "forward");
+  msc_func *f = msc_program_func(m, MSC_PROGRAM_FORWARD);
   return f && msc_func_attr(f, MSC_FACT(loss)) && msc_func_attr(f, MSC_FACT(optimizer)) ? f : NULL;
 }
 
 msc_func *msc_step_func(const msc_module *m) {
-  msc_func *f = msc_find_func(m, "train");
-  return f ? f : msc_find_func(m, "forward");
+  msc_func *f = msc_program_func(m, MSC_PROGRAM_TRAIN);
+  return f ? f : msc_program_func(m, MSC_PROGRAM_FORWARD);
 }
 
 msc_value *msc_loss_of(msc_func *f) {

@@ -17,7 +17,7 @@ static bool *find_label_readers(msc_arena *arena, const msc_func *f) {
 }
 
 bool pass_outputs(msc_pass_ctx *pass, msc_module *m) {
-  msc_func *f = msc_find_func(m, "forward");
+  msc_func *f = msc_program_func(m, MSC_PROGRAM_FORWARD);
   const msc_attr_value *names = f ? msc_func_attr(f, MSC_FACT(results)) : NULL;
   if (!names || msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_outputs))) return true;
   const msc_op *ret = f->body->last;

@@ -170,7 +170,7 @@ static void drop_compute_types(msc_func *f) {
 bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
   static const msc_dtype types[] = {MSC_F32, MSC_BF16, MSC_F16}; /* as in config.def */
   precision_lowerer l = {.pass = pass,
-                         .f = msc_find_func(m, "forward"),
+                         .f = msc_program_func(m, MSC_PROGRAM_FORWARD),
                          .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
   if (!l.f || msc_func_attr(l.f, MSC_FACT(gradients))) return msc_not_asked_for(pass);
   bool ok = l.narrow == MSC_F32 || lower_func(&l);

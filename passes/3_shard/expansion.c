@@ -148,7 +148,7 @@ static bool make_graph(expansion *e, msc_pass_ctx *pass, const msc_layout *const
   out_g->arena = pass->scratch;
   for (size_t i = 0; i < out_g->num_groups; i++) {
     memset(&out_g->group[i].digits, 0, sizeof out_g->group[i].digits);
-    out_g->group[i].by = SHARD_BY_NOBODY;
+    out_g->group[i].by = MSC_DECIDER_NOBODY;
   }
   return true;
 }

@@ -76,7 +76,7 @@ static bool extend_letters(propagation *p, const shard_op *o, const msc_dim_lett
     group->digits.atom[l][group->digits.num[l]++] = atom;
     if (shard_allows(p->g, o->group, &group->digits)) {
       p->used[o->group] |= 1u << atom;
-      if (!group->by) group->by = SHARD_BY_PROPAGATION;
+      if (!group->by) group->by = MSC_DECIDER_PROPAGATION;
       return true;
     }
     group->digits.num[l]--;

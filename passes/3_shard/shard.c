@@ -77,23 +77,7 @@ bool shard_check_digits(const shard_graph *g, int group, const char *annotation)
                       annotation, kind);
 }
 
-static const char *const decider_words[] = {"",
-#define X(NAME, word) word,
-                                            SHARD_DECIDERS(X)
-#undef X
-};
-
-const char *shard_decider_word(shard_decider by) { return decider_words[by]; }
-
-shard_decider shard_decider_parse(const char *word) {
-  size_t by = sizeof decider_words / sizeof *decider_words;
-  while (--by && (!word || strcmp(word, decider_words[by]))) {}
-  return (shard_decider)by;
-}
-
-static shard_decider decider_of(const msc_op *op) { return shard_decider_parse(msc_fact_read(op, by, NULL)); }
-
-bool shard_is_copy(const msc_op *op) { return decider_of(op) == SHARD_BY_COPY; }
+bool shard_is_copy(const msc_op *op) { return msc_fact_read(op, by, MSC_DECIDER_NOBODY) == MSC_DECIDER_COPY; }
 
 /* Are the op's results read only by updates, by other ops that serve updates, and as new values of arguments? */
 static bool serves_updates(const msc_op *op, const msc_op *ret, const msc_attr_value *ties, const bool *serves) {
@@ -228,7 +212,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
     group->closed |= 1u << l;
     if (digits->split[0]) shard_set_split(g, (int)(group - g->group), l, digits->split[0]);
   }
-  group->by = decider_of(group->leader);
+  group->by = msc_fact_read(group->leader, by, MSC_DECIDER_NOBODY);
 }
 
 /* Maps o's letters to its group's: each to itself for a leader, by `letters` for a gradient op. */
@@ -430,6 +414,6 @@ void shard_graph_store(shard_graph *g) {
                    msc_digits_attr(shard_digits(g, group->digits.num[l], group->digits.atom[l], group->split[l])));
     }
     msc_op_put(group->leader, msc_fact_sharding(num, attrs));
-    msc_op_put(group->leader, msc_fact_by(g->ctx, shard_decider_word(group->by)));
+    msc_op_put(group->leader, msc_fact_by(g->ctx, group->by));
   }
 }

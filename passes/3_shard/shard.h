@@ -15,32 +15,13 @@
 #include "ir/ir.h"
 #include "passes/pass.h"
 
-/* Who decided how an op is cut, in the words of its fact `by`. */
-#define SHARD_DECIDERS(X)       \
-  X(USER, "user")               \
-  X(DEFAULT, "default")         \
-  X(PROPAGATION, "propagation") \
-  X(SEARCH, "search")           \
-  X(COPY, "copy") /* an op that a search inserted: none of the model's */
-
-typedef enum {
-  SHARD_BY_NOBODY,
-#define X(NAME, word) SHARD_BY_##NAME,
-  SHARD_DECIDERS(X)
-#undef X
-} shard_decider;
-
-const char *shard_decider_word(shard_decider by); /* not of NOBODY */
-/* The decider of this word; NOBODY: there is none, or `word` is NULL. */
-shard_decider shard_decider_parse(const char *word);
-
 typedef struct {
   msc_op *leader;
   msc_rule rule;                         /* the leader's; a letter that some member must keep whole is REP */
   msc_assignment digits;                 /* chosen so far */
   uint32_t closed;                       /* bits of letters that get no further digits */
   const int64_t *split[MSC_MAX_LETTERS]; /* chosen borders of a letter's parts, or NULL: see shard_set_split */
-  shard_decider by;
+  msc_decider by;
   size_t num_members; /* ops, the leader first */
   uint32_t *member;
 } shard_group;

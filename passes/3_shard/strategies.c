@@ -245,7 +245,7 @@ static void cut_batch(strategy_reader *an, shard_group *group, int letter) {
     if (largest_part(an, group, letter) >= even) assign_digits(an, group, letter, true);
   }
   group->closed = (1u << group->rule.num_letters) - 1;
-  group->by = SHARD_BY_DEFAULT;
+  group->by = MSC_DECIDER_DEFAULT;
 }
 
 /* Cuts the batch of every op that nothing else cuts, and warns once where a product's batch cannot be cut. */
@@ -297,7 +297,7 @@ static void decide_group(strategy_reader *an, int group) {
   else if (an->layout[group]) ok = shard_take_layouts(&an->g, group, an->layout[group]);
   else return;
   bool recorded = an->layout[group] && msc_op_attr(of->leader, MSC_FACT(by)); /* in a strategy file */
-  of->by = recorded ? shard_decider_parse(msc_op_str(of->leader, MSC_FACT(by))) : SHARD_BY_USER;
+  of->by = recorded ? msc_fact_read(of->leader, by, MSC_DECIDER_NOBODY) : MSC_DECIDER_USER;
   an->wrong[group] = !ok;
 }
 
@@ -560,7 +560,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   if (!set_input_layouts(&an) | !check_ops_without_rule(&an) | !an.ok) return false;
   bool configured = cuts_arguments(f);
   configured |= an.pins != NULL;
-  for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != SHARD_BY_NOBODY;
+  for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != MSC_DECIDER_NOBODY;
   if (!shard_searches_time(pass->config) && (mode != MSC_AUTO_PARALLEL || !configured)) apply_default(&an);
   store_digits(&an);
   shard_insert_pins(&an.g, an.pins);

@@ -194,7 +194,7 @@ static bool accumulate_loss(accumulator *a, msc_op *ret, size_t operand) {
 }
 
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
-  accumulator a = {.pass = pass, .f = msc_find_func(m, "train")};
+  accumulator a = {.pass = pass, .f = msc_program_func(m, MSC_PROGRAM_TRAIN)};
   const msc_attr_value *micro = a.f ? msc_func_attr(a.f, MSC_FACT(micro)) : NULL,
                        *loss = a.f ? msc_func_attr(a.f, MSC_FACT(loss)) : NULL;
   if (!micro || !loss || msc_func_attr(a.f, MSC_FACT(accumulated))) return msc_not_asked_for(pass);

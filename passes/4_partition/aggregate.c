@@ -107,7 +107,7 @@ static bool aggregate_operand(aggregator *a, msc_op *op, size_t at) {
 }
 
 bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
-  msc_func *f = msc_find_func(m, "train");
+  msc_func *f = msc_program_func(m, MSC_PROGRAM_TRAIN);
   if (!f) return true;
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
   /* in data_parallel the mean is part of the objective (2_train/replica_objective) */

@@ -66,9 +66,9 @@ static void drop_unused_arguments(msc_func *f) {
 }
 
 bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
-  msc_func *train = msc_find_func(m, "train");
+  msc_func *train = msc_program_func(m, MSC_PROGRAM_TRAIN);
   if (!train) return true;
-  msc_func *forward = msc_func_clone(train, "forward");
+  msc_func *forward = msc_func_clone(train, msc_program_kind_name(MSC_PROGRAM_FORWARD));
   keep_loss_and(pass, train, true);
   keep_loss_and(pass, forward, false);
   msc_drop_unused(train);

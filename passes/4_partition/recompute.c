@@ -251,7 +251,7 @@ static bool recompute_func(msc_pass_ctx *pass, msc_func *f) {
 
 bool pass_recompute(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
-    if (strcmp(f->name, "train") != 0) clear_recompute_marks(f, NULL);
+    if (msc_program_of(f) != MSC_PROGRAM_TRAIN) clear_recompute_marks(f, NULL);
     else MSC_TRY(recompute_func(pass, f));
   }
   return true;

@@ -11,7 +11,8 @@
 /* A section, and its attributes. */
 typedef struct {
   msc_func *f;
-  const char *program, *section;
+  msc_program_kind program;
+  const char *section;
   int64_t stage, chunk, micro, copies;
   size_t num_messages, num_runs;
   const msc_op **message; /* its send and receive ops, in order */
@@ -53,7 +54,7 @@ static bool runs_once(const part *p) {
 
 static bool read_section(msc_func *f, part *p) {
   *p = (part){f,
-              string_attr(f, MSC_FACT(program)),
+              msc_fact_read(f, program, MSC_NUM_PROGRAM_KINDS),
               string_attr(f, MSC_FACT(section)),
               count_attr(f, MSC_FACT(stage), -1),
               count_attr(f, MSC_FACT(chunk), 0),
@@ -63,7 +64,8 @@ static bool read_section(msc_func *f, part *p) {
               0,
               NULL,
               NULL};
-  return (p->program && p->section && p->stage >= 0 && p->chunk >= 0 && p->micro >= 1 && p->copies >= 1) ||
+  return (p->program != MSC_NUM_PROGRAM_KINDS && p->section && p->stage >= 0 && p->chunk >= 0 && p->micro >= 1 &&
+          p->copies >= 1) ||
          msc_error(f->module->ctx, MSC_E_PLAN, f->loc,
                    "%s: a function of a program needs `section`, `stage` and `micro`, and `copies` of 1 at least",
                    f->name);
@@ -129,7 +131,7 @@ static bool check_message_pair(const message_checker *z, const message_end *send
     return report_mismatch(recv->op, m, send->op, "comes from another stage than sends it");
   /* chunks of one stage may follow each other */
   if (from == to) return report_mismatch(recv->op, m, send->op, "stays in its section");
-  if (strcmp(from->program, to->program)) return report_mismatch(recv->op, m, send->op, "is of another program");
+  if (from->program != to->program) return report_mismatch(recv->op, m, send->op, "is of another program");
   if (copy_attr_of(send->op) != copy_attr_of(recv->op))
     return report_mismatch(recv->op, m, send->op, "is of another micro-batch than what is sent");
   bool same = runs_once(from) == runs_once(to) && from->micro == to->micro && from->copies == to->copies;
@@ -162,7 +164,7 @@ static bool check_messages(const message_checker *z) {
 
 typedef struct {
   const message_checker *z;
-  const char *program;
+  msc_program_kind program;
   const msc_attr_value *lanes; /* a list per stage */
   part ***part;                /* by stage and entry */
 } lane_run;
@@ -182,8 +184,7 @@ static part *find_section_of_entry(const lane_run *r, size_t stage, size_t entry
   int64_t kind = e[MSC_LANE_SECTION].i;
   for (size_t i = 0; i < r->z->num_parts && kind >= 0 && kind < MSC_NUM_SECTIONS; i++) {
     part *p = &r->z->part[i];
-    bool here =
-        p->stage == (int64_t)stage && !strcmp(p->program, r->program) && p->section[0] == msc_section_names[kind][0];
+    bool here = p->stage == (int64_t)stage && p->program == r->program && p->section[0] == msc_section_names[kind][0];
     if (here && (is_kind_once(kind) || p->chunk == e[MSC_LANE_CHUNK].i)) return p;
   }
   return NULL;
@@ -199,7 +200,7 @@ static bool record_runs(const lane_run *r, size_t stage) {
     part *p = r->part[stage][i] = find_section_of_entry(r, stage, i);
     if (!p)
       return msc_error(r->z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: entry %zu of stage %zu of %s is no section", i,
-                       stage, r->program);
+                       stage, msc_program_kind_name(r->program));
     if (!p->run) p->run = msc_new_array(r->z->arena, int64_t, num_lane_entries(r, stage));
     p->run[p->num_runs++] = r->lanes->list.v[stage].list.v[i * MSC_LANE_FIELDS + MSC_LANE_MICRO].i;
   }
@@ -277,27 +278,27 @@ static bool check_progress(const lane_run *r) {
   return true;
 }
 
-static bool check_program(const message_checker *z, const char *program, const msc_attr_value *lanes) {
+static bool check_program(const message_checker *z, msc_program_kind program, const msc_attr_value *lanes) {
   lane_run r = {z, program, lanes, NULL};
   bool ok = is_lanes(lanes);
   if (!ok)
     return msc_error(z->m->ctx, MSC_E_PLAN, NULL,
-                     "msc.lanes: %s must be a list of %d numbers per entry for every stage", program, MSC_LANE_FIELDS);
+                     "msc.lanes: %s must be a list of %d numbers per entry for every stage",
+                     msc_program_kind_name(program), MSC_LANE_FIELDS);
   r.part = msc_new_array(z->arena, part **, lanes->list.num + 1);
   for (size_t s = 0; ok && s < lanes->list.num; s++) ok = record_runs(&r, s);
   for (size_t i = 0; ok && i < z->num_parts; i++)
-    if (!strcmp(z->part[i].program, program)) ok = check_section_runs(z, &z->part[i]);
+    if (z->part[i].program == program) ok = check_section_runs(z, &z->part[i]);
   return ok && check_progress(&r);
 }
 
 static bool check_all_lanes(const message_checker *z) {
-  static const char *const programs[] = {"train", "forward"};
   const msc_attr_value *lanes = msc_find_attr(z->m->attrs, z->m->num_attrs, MSC_FACT(msc_lanes));
   if (!lanes) return true;
   if (lanes->kind != MSC_ATTR_DICT) return msc_error(z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: must be a dictionary");
-  for (int i = 0; i < 2; i++) {
-    const msc_attr_value *v = msc_find_attr(lanes->dict.a, lanes->dict.num, programs[i]);
-    if (v) MSC_TRY(check_program(z, programs[i], v));
+  for (msc_program_kind i = 0; i < MSC_NUM_PROGRAM_KINDS; i++) {
+    const msc_attr_value *v = msc_find_attr(lanes->dict.a, lanes->dict.num, msc_program_kind_name(i));
+    if (v) MSC_TRY(check_program(z, i, v));
   }
   return check_message_order(z);
 }
@@ -320,7 +321,7 @@ static bool is_set_by_section(const msc_func *f, size_t arg) {
 
 static int compare_carried(const void *a, const void *b) {
   const carried *x = a, *y = b;
-  int c = strcmp(x->part->program, y->part->program);
+  int c = (x->part->program > y->part->program) - (x->part->program < y->part->program);
   if (!c) c = (x->part->stage > y->part->stage) - (x->part->stage < y->part->stage);
   if (!c) c = strcmp(x->name, y->name);
   return c ? c : (int)y->set - (int)x->set;
@@ -342,7 +343,7 @@ static size_t find_carried(const message_checker *z, carried *out) {
 }
 
 static bool is_same_carried(const carried *a, const carried *b) {
-  return a->part->stage == b->part->stage && !strcmp(a->part->program, b->part->program) && !strcmp(a->name, b->name);
+  return a->part->stage == b->part->stage && a->part->program == b->part->program && !strcmp(a->name, b->name);
 }
 
 static bool check_carried_value(const message_checker *z, const carried *first, size_t num) {

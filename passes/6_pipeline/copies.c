@@ -231,8 +231,7 @@ static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64
 }
 
 static bool is_per_micro(const msc_func *f) {
-  const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program));
-  return program && !strcmp(program->s, "train") && msc_func_attr(f, MSC_FACT(chunk));
+  return msc_fact_read(f, program, MSC_NUM_PROGRAM_KINDS) == MSC_PROGRAM_TRAIN && msc_func_attr(f, MSC_FACT(chunk));
 }
 
 /* By message: the number that the first copy of it gets. Those of further copies follow; all lie behind the numbers in

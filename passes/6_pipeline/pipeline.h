@@ -27,7 +27,7 @@ typedef enum {
 extern const char *const msc_section_names[MSC_NUM_SECTIONS];
 
 /* The section of a program; NULL if there is none. The chunk is ignored for U and P. */
-msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
+msc_func *msc_find_section(const msc_module *m, msc_program_kind program, msc_section_kind kind, int64_t stage,
                            int64_t chunk);
 
 /* The numbers of an entry of `msc.lanes`, in this order; a slot is -1 where the section reads and writes nothing of

@@ -66,7 +66,7 @@ typedef struct section {
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  const char *program;
+  msc_program_kind program;
   msc_pipeline_shape shape;
   int64_t count;          /* micro-batches */
   const msc_op *loss;     /* the op that sums the loss, or NULL */
@@ -171,10 +171,10 @@ static section *find_or_make_section(section_splitter *s, place at) {
   section *n = msc_new(a, section);
   bool single = s->shape.stages == 1 && s->shape.chunks == 1;
   const char *letters = at.kind == MSC_SECTION_F && s->shape.joined ? "FB" : msc_section_names[at.kind];
-  const char *name = single ? msc_arena_printf(a, "%s.%s", s->program, letters)
+  const char *name = single ? msc_arena_printf(a, "%s.%s", s->f->name, letters)
                      : s->shape.chunks == 1 || at.kind == MSC_SECTION_U
-                         ? msc_arena_printf(a, "%s.%d.%s", s->program, at.stage, letters)
-                         : msc_arena_printf(a, "%s.%d.%d.%s", s->program, at.stage, at.chunk, letters);
+                         ? msc_arena_printf(a, "%s.%d.%s", s->f->name, at.stage, letters)
+                         : msc_arena_printf(a, "%s.%d.%d.%s", s->f->name, at.stage, at.chunk, letters);
   *n = (section){.at = at, .f = msc_func_new(s->f->module, name), .loss = -1};
   n->end = &n->first;
   n->arg = msc_new_array(a, msc_value *, s->f->body->num_args);
@@ -259,7 +259,7 @@ static msc_value *carry_between_sections(section_splitter *s, section *from, sec
   while (c && c->made != made) c = c->next;
   if (!c) {
     c = msc_new(s->pass->scratch, carried_value);
-    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++),
+    *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->f->name, s->next_carried++),
                          slot_class_between(from->at.kind, to->at.kind), from->carried};
     from->carried = c;
     add_section_result(s, from, made, add_carried_argument(s, from, c)->index, c->name);
@@ -308,7 +308,7 @@ static msc_value *bring_into_section(section_splitter *s, section *n, msc_value 
 
 /* The sum over micro-batches as an argument of section n, divided by their number if it is a mean. */
 static msc_value *use_sum(section_splitter *s, section *n, const msc_op *op) {
-  const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
+  const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->f->name, op->id);
   msc_value *v = add_section_argument(s, n, op->out[0].type, name, MSC_ROLE_SUM);
   if (!msc_op_bool(op, "mean") || s->count == 1) return v;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
@@ -369,7 +369,7 @@ static msc_value *find_summand(section_splitter *s, const msc_op *op, section **
 static bool add_to_sum(section_splitter *s, const msc_op *op) {
   section *n;
   const msc_type *t = op->out[0].type;
-  const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
+  const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->f->name, op->id);
   msc_value *x = find_summand(s, op, &n), *sum = add_section_argument(s, n, t, name, MSC_ROLE_SUM), *after = x;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   if (s->count > 1) {
@@ -486,7 +486,7 @@ static bool add_results_of_function(section_splitter *s) {
 static void keep_unread_arguments(section_splitter *s, int rows) {
   for (uint32_t i = 0; i < s->f->body->num_args; i++) {
     msc_role role = msc_arg_role(s->f, i);
-    bool has = role == MSC_ROLE_MICRO || (role > MSC_ROLE_MASK && strcmp(s->program, "train") != 0);
+    bool has = role == MSC_ROLE_MICRO || (role > MSC_ROLE_MASK && s->program != MSC_PROGRAM_TRAIN);
     for (int k = 0; k < rows * MSC_NUM_SECTIONS && !has; k++) has = s->sections[k] && s->sections[k]->arg[i];
     if (!has) function_argument_in(s, find_or_make_section(s, (place){MSC_SECTION_F, 0, 0}), i);
   }
@@ -512,7 +512,7 @@ static void write_section_results(section_splitter *s, section *n) {
 
 /* ---- the pass ---- */
 
-static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int64_t count, int64_t *message) {
+static bool split_func(msc_pass_ctx *pass, msc_func *f, msc_program_kind program, int64_t count, int64_t *message) {
   msc_numbering n = msc_number(f->body);
   section_splitter s = {.pass = pass,
                         .f = f,
@@ -530,7 +530,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   s.sections = msc_new_array(pass->scratch, section *, rows * MSC_NUM_SECTIONS);
   mark_per_step_ops(&s);
   mark_remade_ops(&s);
-  if (!strcmp(program, "train")) mark_section_kinds(&s);
+  if (program == MSC_PROGRAM_TRAIN) mark_section_kinds(&s);
   MSC_TRY(build_new_values_before_updates(&s));
   for (msc_op *op = f->body->first; op->next; op = op->next) {
     if (is_remade(&s, op)) continue;
@@ -563,14 +563,14 @@ static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
 }
 
 bool pass_split_sections(msc_pass_ctx *pass, msc_module *m) {
-  msc_func *train = msc_find_func(m, "train"), *forward = msc_find_func(m, "forward");
+  msc_func *train = msc_program_func(m, MSC_PROGRAM_TRAIN), *forward = msc_program_func(m, MSC_PROGRAM_FORWARD);
   const msc_attr_value *micro = train ? msc_func_attr(train, MSC_FACT(micro)) : NULL;
   msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
   int64_t message = 0;
   if (train ? !micro : shape.joined) return msc_not_asked_for(pass);
   pass->changes_meaning = true;
-  if (train) MSC_TRY(split_func(pass, train, "train", micro->i, &message));
+  if (train) MSC_TRY(split_func(pass, train, MSC_PROGRAM_TRAIN, micro->i, &message));
   if (shape.joined) return true;
-  if (forward) MSC_TRY(split_func(pass, forward, "forward", 1, &message));
+  if (forward) MSC_TRY(split_func(pass, forward, MSC_PROGRAM_FORWARD, 1, &message));
   return add_stage_axis(pass, m, shape.stages);
 }

@@ -36,7 +36,7 @@ typedef struct {
 } preparer;
 
 static bool runs_often(const msc_func *f) {
-  return !strcmp(msc_fact_read(f, program, ""), "train") && msc_func_attr(f, MSC_FACT(chunk)) &&
+  return msc_fact_read(f, program, MSC_NUM_PROGRAM_KINDS) == MSC_PROGRAM_TRAIN && msc_func_attr(f, MSC_FACT(chunk)) &&
          msc_fact_read(f, micro, 1) > msc_fact_read(f, copies, 1);
 }
 
@@ -111,7 +111,7 @@ static msc_func *new_section(msc_pass_ctx *pass, const msc_func *like) {
   const char *name = single ? "train.P" : msc_arena_printf(pass->scratch, "train.%" PRId64 ".P", stage->i);
   msc_func *f = msc_func_new(like->module, name);
   f->loc = like->loc;
-  msc_func_put(f, msc_fact_program(pass->ctx, "train"));
+  msc_func_put(f, msc_fact_program(pass->ctx, MSC_PROGRAM_TRAIN));
   msc_func_put(f, msc_fact_section(pass->ctx, msc_section_names[MSC_SECTION_P]));
   msc_func_put(f, msc_fact_stage(stage->i));
   msc_func_put(f, msc_fact_micro(micro->i));

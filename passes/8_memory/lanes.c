@@ -32,7 +32,8 @@ static void append_lane_entry(msc_arena *a, numbers *n, msc_section_kind kind, i
 
 /* What the stage does before the first micro-batch. */
 static void append_preparation(msc_arena *a, numbers *n, const msc_module *m, int stage) {
-  if (msc_find_section(m, "train", MSC_SECTION_P, stage, 0)) append_lane_entry(a, n, MSC_SECTION_P, 0, 0, NULL);
+  if (msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_P, stage, 0))
+    append_lane_entry(a, n, MSC_SECTION_P, 0, 0, NULL);
 }
 
 /* The lane of a single stage: each micro-batch, then the update. */
@@ -50,10 +51,10 @@ static msc_attr_value make_scheduled_lane(msc_pass_ctx *pass, const msc_module *
   append_preparation(pass->scratch, &n, m, stage);
   for (int i = 0; i < s->stage[stage].num_entries; i++) {
     const msc_entry *e = &s->stage[stage].entry[i];
-    if (!msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk)) continue;
+    if (!msc_find_section(m, MSC_PROGRAM_TRAIN, (msc_section_kind)e->work, stage, e->chunk)) continue;
     append_lane_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, copies * e->micro_batch, e->slot);
   }
-  if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0))
+  if (msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_U, stage, 0))
     append_lane_entry(pass->scratch, &n, MSC_SECTION_U, 0, copies * s->micro_batches - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
@@ -63,7 +64,7 @@ static msc_attr_value make_forward_lane(msc_pass_ctx *pass, const msc_module *m,
                                         int stage) {
   numbers n = {0};
   for (int c = 0; c < shape->chunks; c++)
-    if (msc_find_section(m, "forward", MSC_SECTION_F, stage, c))
+    if (msc_find_section(m, MSC_PROGRAM_FORWARD, MSC_SECTION_F, stage, c))
       append_lane_entry(pass->scratch, &n, MSC_SECTION_F, c, 0, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }

@@ -355,8 +355,7 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   msc_op *before = NULL;
   size_t number = 0;
   msc_home home = msc_home_of_values(pass->config);
-  const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program));
-  bool values = home != MSC_HOME_DEVICE && !strcmp(program ? program->s : f->name, "train");
+  bool values = home != MSC_HOME_DEVICE && msc_program_of(f) == MSC_PROGRAM_TRAIN;
   if (values && !stash_values(pass, f, home)) return false;
   list_stored(&z);
   *out_any |= values || z.num;

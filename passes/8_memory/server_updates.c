@@ -271,9 +271,7 @@ bool pass_server_updates(msc_pass_ctx *pass, msc_module *m) {
   bool asked = pass->config && msc_config_value(pass->config, MSC_KEY_parameter_server);
   MSC_TRY(check_asked(pass, m, asked));
   if (!asked) return msc_not_asked_for(pass);
-  for (msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program));
-    if (!strcmp(program ? program->s : f->name, "train")) MSC_TRY(serve_func(pass, f));
-  }
+  for (msc_func *f = m->first; f; f = f->next)
+    if (msc_program_of(f) == MSC_PROGRAM_TRAIN) MSC_TRY(serve_func(pass, f));
   return true;
 }

@@ -32,7 +32,7 @@ static const char *argument_name(const msc_func *f, size_t i) {
  * W, B for everything that it makes for W. */
 int64_t msc_carried_bytes(const msc_module *m, msc_slot_class slot_class, int64_t stage, int64_t chunk) {
   const msc_func *f =
-      msc_find_section(m, "train", slot_class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
+      msc_find_section(m, MSC_PROGRAM_TRAIN, slot_class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_fact_read(&f->arg[i], msc_class, MSC_NUM_SLOTS) == slot_class)
@@ -69,7 +69,7 @@ static int num_batches_in_use(msc_arena *scratch, const msc_module *m, const msc
   bool *reads = msc_new_array(scratch, bool, l->num_entries), *begun = msc_new_array(scratch, bool, micro_batches);
   for (int i = 0; i < l->num_entries; i++) {
     const msc_entry *e = &l->entry[i];
-    reads[i] = has_inputs(msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk));
+    reads[i] = has_inputs(msc_find_section(m, MSC_PROGRAM_TRAIN, (msc_section_kind)e->work, stage, e->chunk));
     left[e->micro_batch] += reads[i];
   }
   for (int i = 0; i < l->num_entries; i++) {

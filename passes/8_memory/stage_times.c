@@ -27,7 +27,7 @@ msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const
     int64_t stage = shape->place[k], chunk = msc_chunk_of(shape, k),
             *ns[] = {&cost[k].forward, &cost[k].backward, &cost[k].weight};
     for (int work = 0; work < MSC_NUM_WORKS; work++) {
-      msc_func *f = msc_find_section(m, "train", (msc_section_kind)work, stage, chunk);
+      msc_func *f = msc_find_section(m, MSC_PROGRAM_TRAIN, (msc_section_kind)work, stage, chunk);
       if (f) *ns[work] = (int64_t)msc_section_ns(pass, f);
       int64_t hop = slowest_message_ns(&of, f, stage),
               *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
@@ -43,7 +43,7 @@ msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const
 int64_t *msc_stage_updates(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
   int64_t *ns = msc_new_array(pass->scratch, int64_t, shape->stages);
   for (int i = 0; i < shape->stages; i++) {
-    msc_func *f = msc_find_section(m, "train", MSC_SECTION_U, i, 0);
+    msc_func *f = msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_U, i, 0);
     if (f) ns[i] = (int64_t)msc_section_ns(pass, f);
   }
   return ns;

@@ -166,7 +166,7 @@ static bool add_optimizer(cli *c, msc_func *f, const char *text, int *out_code) 
 
 bool cli_add_objective(cli *c, msc_module *m, int *out_code) {
   const char *loss = cli_text(c, "loss"), *optimizer = cli_text(c, "optimizer");
-  msc_func *f = msc_find_func(m, "forward");
+  msc_func *f = msc_program_func(m, MSC_PROGRAM_FORWARD);
   *out_code = CLI_USAGE;
   if (optimizer && !loss && !(f && msc_func_attr(f, MSC_FACT(loss))))
     return cli_usage(c, "--optimizer needs a loss to make smaller: --loss KIND:OUTPUT"), false;

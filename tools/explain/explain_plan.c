@@ -409,7 +409,7 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   ok = ok && cli_rank(c, cli_recorded(text_or_empty(plan_plan_config(root)), "global_rank"),
                       msc_mesh_size(&e.m->mesh) * msc_config_int(e.config, MSC_KEY_pipeline_stages), &rank);
   if (ok && rank >= 0) json_object_set_new(all, "rank", rank_json(&e, rank));
-  const msc_func *train = ok ? msc_find_func(e.m, "train") : NULL;
+  const msc_func *train = ok ? msc_program_func(e.m, MSC_PROGRAM_TRAIN) : NULL;
   const msc_attr_value *over = train ? msc_func_attr(train, MSC_FACT(gradients_over)) : NULL;
   if (over) json_object_set_new(all, "gradients_over", json_integer((json_int_t)over->i));
   json_t *offload = ok ? cli_explain_offload(c->ctx, e.file, e.cluster) : NULL;

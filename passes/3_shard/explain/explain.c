@@ -312,7 +312,7 @@ static allowed_states allow_undecided(explainer *e, bool all_free) {
   allowed_states w = allow_everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     int group = e->m.var[v].group;
-    bool users = group >= 0 && e->g.group[group].by == SHARD_BY_USER;
+    bool users = group >= 0 && e->g.group[group].by == MSC_DECIDER_USER;
     if (users && !all_free) w.num[v] = e->decided.num[v], w.state[v] = e->decided.state[v];
   }
   return w;
@@ -444,7 +444,7 @@ static void explain_group(explainer *e, int v, shard_reason *r) {
   int number = e->m.var[v].group;
   const shard_group *group = &e->g.group[number];
   *r = (shard_reason){.op = group->leader,
-                      .by = shard_decider_word(group->by ? group->by : SHARD_BY_SEARCH),
+                      .by = msc_decider_name(group->by ? group->by : MSC_DECIDER_SEARCH),
                       .num_others = group->num_members - 1};
   r->letters = letters_text(e, group);
   r->imbalance = 1;

@@ -77,7 +77,7 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   msc_attrs_put(ctx, &attrs, &num, msc_fact_dim(d));
   msc_attrs_put(ctx, &attrs, &num, msc_fact_here(shard_digits(o->g, here.num, here.atom, NULL)));
   msc_attrs_put(ctx, &attrs, &num, msc_fact_there(shard_digits(o->g, there.num, there.atom, NULL)));
-  if (by) msc_attrs_put(ctx, &attrs, &num, msc_fact_by(ctx, by));
+  if (by) msc_attrs_put(ctx, &attrs, &num, msc_named(ctx, MSC_FACT(by), msc_str(ctx, by)));
   conflict *c = msc_new(o->g->arena, conflict);
   *c = (conflict){op, {.kind = MSC_ATTR_DICT, .dict = {num, attrs}}, NULL};
   *o->end = c, o->end = &c->next;
@@ -102,7 +102,7 @@ static void store_inherited(const shard_origins *o, int group) {
     }
     msc_attr *attrs = NULL;
     size_t num = 0;
-    msc_attrs_put(g->ctx, &attrs, &num, msc_fact_by(g->ctx, by));
+    msc_attrs_put(g->ctx, &attrs, &num, msc_named(g->ctx, MSC_FACT(by), msc_str(g->ctx, by)));
     msc_attrs_put(g->ctx, &attrs, &num, msc_fact_digits(shard_digits(g, atoms, atom, NULL)));
     entry[entries++] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}};
   }

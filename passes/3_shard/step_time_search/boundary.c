@@ -60,7 +60,7 @@ void shard_keep_boundaries(shard_model *m) {
       m->var[m->of_op[i].var].closed |= (1u << g->op[i].rule.num_letters) - 1;
     of_op[i] = batch_before(of_op, g->op[i].op);
     if (group->leader != g->op[i].op) continue;
-    if (l >= 0 && group->by == SHARD_BY_USER) of_op[i] = group->digits.num[l] ? CUT : WHOLE;
+    if (l >= 0 && group->by == MSC_DECIDER_USER) of_op[i] = group->digits.num[l] ? CUT : WHOLE;
     if (l < 0 || of_op[i] != WHOLE) continue;
     shard_variable *v = &m->var[m->of_op[i].var];
     v->closed |= 1u << l | letters_of_data(g, &g->op[i]);

@@ -8,8 +8,8 @@ static void store_group_digits(shard_time_search *t) {
     shard_group *group = &t->g.group[t->m.var[v].group];
     uint32_t all = (1u << group->rule.num_letters) - 1;
     group->digits = t->best_digits[v];
-    bool follows = group->by == SHARD_BY_PROPAGATION;
-    if (!group->by || (group->closed != all && !follows)) group->by = SHARD_BY_SEARCH;
+    bool follows = group->by == MSC_DECIDER_PROPAGATION;
+    if (!group->by || (group->closed != all && !follows)) group->by = MSC_DECIDER_SEARCH;
     group->closed = all;
   }
   shard_graph_store(&t->g);
@@ -23,7 +23,7 @@ static void set_digits(shard_time_search *t, msc_op *op, const msc_assignment *a
     msc_put_attr(t->g.ctx, &attrs, &num, name, msc_digits_attr(shard_digits(&t->g, a->num[d], a->atom[d], NULL)));
   }
   msc_op_put(op, msc_fact_sharding(num, attrs));
-  msc_op_put(op, msc_fact_by(t->g.ctx, shard_decider_word(SHARD_BY_COPY)));
+  msc_op_put(op, msc_fact_by(t->g.ctx, MSC_DECIDER_COPY));
 }
 
 static void set_pass(shard_time_search *t, msc_op *op, uint32_t mask) {

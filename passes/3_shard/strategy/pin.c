@@ -161,7 +161,7 @@ static void insert_pin(shard_graph *g, const shard_pin *pin) {
   to->name = pin->op->name;
   msc_op_put(to, msc_fact_shape(g->ctx, (size_t)from->type->rank, from->type->dim));
   msc_op_put(to, msc_fact_pinned(true));
-  msc_op_put(to, msc_fact_by(g->ctx, shard_decider_word(SHARD_BY_USER)));
+  msc_op_put(to, msc_fact_by(g->ctx, MSC_DECIDER_USER));
   msc_insert_after(pin->op, to);
   msc_infer(to);
   for (int d = 0; d < from->type->rank; d++) {

@@ -403,10 +403,11 @@ static void load_op(strategy_loader *l, msc_op *op, const char *key, json_t *o) 
   size_t num_hints = hints_of(op, hints);
   json_t *layout = json_object_get(o, "layout");
   const char *word = json_string_value(json_object_get(o, "by"));
-  shard_decider by = shard_decider_parse(word);
-  if (by == SHARD_BY_NOBODY || by == SHARD_BY_COPY)
+  msc_decider by = MSC_DECIDER_NOBODY;
+  if (word) msc_decider_parse(word, &by);
+  if (by == MSC_DECIDER_NOBODY || by == MSC_DECIDER_COPY)
     report(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
-  else msc_op_put(op, msc_fact_by(l->ctx, word));
+  else msc_op_put(op, msc_fact_by(l->ctx, by));
   msc_op_unset(op, MSC_FACT(in_strategy));
   msc_op_unset(op, MSC_FACT(out_strategy));
   if (json_is_true(json_object_get(o, "pinned"))) msc_op_put(op, msc_fact_pins(true));
