@@ -88,16 +88,3 @@ size_t comm_group_optimal(msc_arena *arena, size_t num, const comm_item *item, c
   }
   return groups;
 }
-
-double comm_finish_ns(const comm_item *item, size_t num_groups, const size_t *end, const comm_link *link) {
-  double at = 0, ready = 0;
-  for (size_t g = 0, i = 0; g < num_groups; g++) {
-    double bytes = 0;
-    for (; i < end[g]; i++) {
-      bytes += (double)item[i].bytes;
-      if ((double)item[i].ready_ns > ready) ready = (double)item[i].ready_ns;
-    }
-    at = (at > ready ? at : ready) + link->start_ns + link->ns_per_byte * bytes;
-  }
-  return at;
-}

@@ -26,7 +26,4 @@ size_t comm_group_by_index(size_t num, const size_t *number, size_t num_cuts, co
 /* Groups so that the last transfer ends as early as possible; of such groupings it chooses one of few groups. */
 size_t comm_group_optimal(msc_arena *arena, size_t num, const comm_item *item, const comm_link *link, size_t *out_end);
 
-/* Returns when the last transfer ends. */
-double comm_finish_ns(const comm_item *item, size_t num_groups, const size_t *end, const comm_link *link);
-
 #endif
