@@ -54,7 +54,7 @@ static inline bool mscrt_is_here(const mscrt_tcp *c, int rank) { return c->place
 
 static inline uint8_t *mscrt_source_in_arena(const mscrt_tcp *c, const mscrt_part *p) { return c->arena + p->src; }
 
-/* ---- tcp.c ---- */
+/* ---- hosts.c ---- */
 
 /* Makes a room at least `bytes` long; its contents are lost. */
 mscrt_status *mscrt_reserve(mscrt_room *r, size_t bytes);
