@@ -73,7 +73,7 @@ static inline bool msc_walk_reduces_lanes(const msc_walk *w) {
   return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane));
 }
 
-/* ---- emit/phases.c ---- */
+/* ---- emit/positions.c ---- */
 
 /* Gives an axis a position; values computed at another one are dropped. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
@@ -81,6 +81,9 @@ void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
 void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes);
 /* Divides numbers that are not negative. */
 LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
+
+/* ---- emit/phases.c ---- */
+
 /* Emits all instructions that can be computed and are not yet; `needed` NULL: all those outside the reduced axes. */
 void msc_walk_emit_ready(msc_walk *w, const bool *needed);
 /* Emits all of an item whose axes have positions: its phases, and the tail before and after them. */
