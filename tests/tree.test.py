@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sources and READMEs of the tree: lines of C, Python, tables and prose within 120 columns; a line for every source
-file in the README of its folder, or of the nearest one above; files that READMEs name and that exist; comments in front
-of declarations that have a subject of their own. Prints what is not so."""
+"""Sources and READMEs of the tree: lines of C, Python, tables, schemas and prose within 120 columns; a line for every
+source file in the README of its folder, or of the nearest one above; files that READMEs name and that exist; comments
+in front of declarations that have a subject of their own. Prints what is not so."""
 import ast
 import os
 import re
@@ -89,6 +89,9 @@ def files_in_comments(text):
 paths = ["README.md"] + [
     os.path.join(folder, name) for top in TOPS for folder, _, names in os.walk(top) for name in names
     if name.endswith((".c", ".cc", ".cu", ".def", ".h", ".md", ".py")) and "__pycache__" not in folder
+] + [
+    os.path.join(folder, name) for top in TOPS if top != "tests" for folder, _, names in os.walk(top) for name in names
+    if name.endswith(".fbs")
 ]
 texts = {path: open(path).read() for path in paths}
 readmes = {os.path.dirname(path): text for path, text in texts.items() if path.endswith("README.md")}
