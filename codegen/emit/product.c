@@ -196,42 +196,72 @@ static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
-/* Packs some terms of the rows of a transposed a, one panel of rows after the other. Vectors may write behind a term's
- * rows, unless `exactly`. */
-static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, const LLVMValueRef *rows_range,
-                       LLVMValueRef first_one, LLVMValueRef last, bool exactly) {
-  msc_ir_loop panels, terms;
+/* A panel of rows of a transposed a that is packed, and the rows that there are in each vector of a term. */
+typedef struct {
+  LLVMValueRef from, to, mask[64];
+} row_panel;
+
+/* Packs terms first .. last - 1 of a panel. Vectors may write behind a term's rows, unless `exactly`. even: no zeros
+ * fill pairs, so that those of all blocks are neighbours. */
+static void pack_panel(product *p, const multiplying *x, const row_panel *panel, LLVMValueRef first, LLVMValueRef last,
+                       bool even, bool exactly) {
+  msc_ir_loop terms;
   int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
-  LLVMValueRef mask[64], begin = rows_range[0], end = rows_range[1];
-  msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
-  LLVMValueRef to = at(p, x->room, nsw_mul(p, nsw_sub(p, panels.index, begin), x->k)),
-               from = at_operand(p, x->a, panels.index);
-  LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
-  for (int v = 0; v < num; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
-  msc_ir_loop_open(&p->e, &terms, first_one, last, 1, 0, NULL);
-  pair_place term = find_terms(p, &x->filling, terms.index, step);
+  LLVMValueRef step = load_dim(p, 2);
+  msc_ir_loop_open(&p->e, &terms, first, last, 1, 0, NULL);
+  pair_place term = even ? find_even_pair(p, terms.index, step) : find_terms(p, &x->filling, terms.index, step);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef got = load_across(p, at_operand(p, from, i64(p, v * p->lanes)), &term, mask[v]),
-                 place = at(p, to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes)));
-    if (exactly) store_masked(p, got, place, mask[v]);
+    LLVMValueRef mask = panel->mask[v],
+                 got = load_across(p, at_operand(p, panel->from, i64(p, v * p->lanes)), &term, mask),
+                 place = at(p, panel->to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes)));
+    if (exactly) store_masked(p, got, place, mask);
     else store_vector(p, got, place);
   }
   msc_ir_loop_close(&p->e, &terms, NULL);
+}
+
+/* Packs some terms of the rows of a transposed a, one panel of rows after the other. */
+static void pack_terms(product *p, const multiplying *x, const LLVMValueRef *rows_range, LLVMValueRef first,
+                       LLVMValueRef last, bool exactly) {
+  msc_ir_loop panels;
+  int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
+  LLVMValueRef begin = rows_range[0], end = rows_range[1];
+  msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
+  row_panel panel = {.from = at_operand(p, x->a, panels.index),
+                     .to = at(p, x->room, nsw_mul(p, nsw_sub(p, panels.index, begin), x->k))};
+  LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
+  for (int v = 0; v < num; v++) panel.mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
+  if (p->pairs && !exactly) {
+    pack_panel(p, x, &panel, LLVMBuildSelect(p->b, x->filling.filled, last, first, ""), last, true, false);
+    first = LLVMBuildSelect(p->b, x->filling.filled, first, last, "");
+  }
+  pack_panel(p, x, &panel, first, last, false, exactly);
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Packs the rows of a transposed a, a few terms at a time for all panels, so that neighbouring memory is read in short
+/* How many terms of all panels are packed together: so many that reading goes from line to line, and fewer where terms
+ * lie a multiple of 4096 bytes apart, since the nearest cache has few places for those. */
+static LLVMValueRef terms_together(product *p, LLVMValueRef step) {
+  enum { PLACES = 4096, MANY = 64, FEW = 32, FEW_PAIRS = 8 };
+  LLVMValueRef apart = LLVMBuildAnd(p->b, step, i64(p, PLACES / p->operand_bytes - 1), ""),
+               meet = LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
+  return LLVMBuildSelect(p->b, meet, i64(p, p->pairs ? FEW_PAIRS : FEW), i64(p, MANY), "");
+}
+
+/* Packs the rows of a transposed a, some terms at a time for all panels, so that neighbouring memory is read in short
  * succession. What is written behind a term's rows is overwritten by the next term; behind the last term another panel
  * begins. */
 static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
-  enum { TOGETHER = 64 };
-  msc_ir_loop some;
-  LLVMValueRef rows[2] = {begin, end}, none = i64(p, 0), before = nsw_sub(p, x->k, i64(p, 1)),
+  msc_ir_loop groups;
+  LLVMValueRef rows[2] = {begin, end}, none = i64(p, 0), one = i64(p, 1), before = nsw_sub(p, x->k, one),
                last = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, before, none, ""), none, before, "");
-  msc_ir_loop_open(&p->e, &some, none, last, TOGETHER, 0, NULL);
-  pack_terms(p, x, step, rows, some.index, least(p, nsw_add(p, some.index, i64(p, TOGETHER)), last), false);
-  msc_ir_loop_close(&p->e, &some, NULL);
-  pack_terms(p, x, step, rows, last, x->k, true);
+  LLVMValueRef together = terms_together(p, step),
+               num = LLVMBuildUDiv(p->b, nsw_add(p, last, nsw_sub(p, together, one)), together, "");
+  msc_ir_loop_open(&p->e, &groups, none, num, 1, 0, NULL);
+  LLVMValueRef first = nsw_mul(p, groups.index, together);
+  pack_terms(p, x, rows, first, least(p, nsw_add(p, first, together), last), false);
+  msc_ir_loop_close(&p->e, &groups, NULL);
+  pack_terms(p, x, rows, last, x->k, true);
 }
 
 /* Packs rows of a in their order, and widens them. A vector may write behind its row, where the next row, or nothing,

@@ -142,7 +142,7 @@ static inline filling filling_of(product *p, LLVMValueRef k, LLVMValueRef blocks
   return f;
 }
 
-/* Where two neighbouring terms begin, in elements, and a mask of the bits of them that there are. */
+/* Where two neighbouring terms begin, in elements, and a mask of the bits of them that there are; NULL: all. */
 typedef struct {
   LLVMValueRef first, second, keep;
 } pair_place;
@@ -165,6 +165,12 @@ static inline pair_place find_pair(product *p, const filling *f, LLVMValueRef nu
   return place;
 }
 
+/* The terms of a pair where no zeros fill any. */
+static inline pair_place find_even_pair(product *p, LLVMValueRef number, LLVMValueRef step) {
+  LLVMValueRef first = nsw_mul(p, LLVMBuildShl(p->b, number, i64(p, 1), ""), step);
+  return (pair_place){.first = first, .second = nsw_add(p, first, step)};
+}
+
 /* Loads the two terms of as many elements as a vector has, interleaved; base: of the first elements' column. */
 static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef base, const pair_place *place,
                                               LLVMValueRef mask) {
@@ -183,7 +189,7 @@ static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef base, con
   }
   half[1] = LLVMBuildShl(p->b, half[1], LLVMConstVector(shift, (unsigned)p->lanes), "");
   LLVMValueRef pairs = LLVMBuildOr(p->b, half[0], half[1], "");
-  pairs = LLVMBuildAnd(p->b, pairs, msc_emit_splat(&p->e, place->keep, p->lanes), "");
+  if (place->keep) pairs = LLVMBuildAnd(p->b, pairs, msc_emit_splat(&p->e, place->keep, p->lanes), "");
   return LLVMBuildBitCast(p->b, pairs, p->vector, "");
 }
 
