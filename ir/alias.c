@@ -1,8 +1,10 @@
 /* alias.c: a value in; the memory it lies in out (see alias.h). */
 #include "ir/alias.h"
 
+/* True if the op is of this kind and moves nothing. A vector is neither turned nor put together so: some have
+ * thousands of users, all of whom would be asked. */
 static bool is_marked(const msc_op *op, msc_op_kind kind) {
-  return op && op->kind == kind && msc_op_bool(op, MSC_FACT(view));
+  return op && op->kind == kind && (kind == OP_slice || op->out[0].type->rank > 1) && msc_op_bool(op, MSC_FACT(view));
 }
 
 static bool is_turned(const msc_op *op) { return is_marked(op, OP_transpose); }
@@ -24,7 +26,7 @@ static void row_major(const msc_type *t, int64_t *out_stride) {
 }
 
 static const msc_use *used_by_view(const msc_value *v, msc_op_kind kind) {
-  const msc_use *u = v->uses;
+  const msc_use *u = v->type->rank > 1 ? v->uses : NULL;
   while (u && !is_marked(u->user, kind)) u = u->next;
   return u;
 }
@@ -44,9 +46,9 @@ static int64_t start_of(const msc_op *slice) {
 }
 
 /* The use of v, or of a transpose or reshape that is only a view of v, as an operand of a concat that moves no data;
- * NULL: there is none. A single number is never part of such a concat. */
+ * NULL: there is none. */
 static const msc_use *part_of(const msc_value *v) {
-  if (!v->def || v->type->rank == 0) return NULL;
+  if (!v->def) return NULL;
   const msc_op *behind = turned_by(v);
   return used_by_view(behind ? &behind->out[0] : v, OP_concat);
 }

@@ -57,13 +57,13 @@ static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_ou
 
 /* Finds which operands lie in the same memory, as a tensor and its reshape do. */
 static void note_shared_memory(msc_nester *n) {
-  const msc_value *of[MSC_NEST_BUFFERS] = {0};
+  const msc_value *root[MSC_NEST_BUFFERS] = {0};
   for (int v = 0; v < n->num_values; v++)
-    if (n->value[v].buffer >= 0) of[n->value[v].buffer] = n->value[v].value;
+    if (n->value[v].buffer >= 0) root[n->value[v].buffer] = msc_memory_of(n->value[v].value).root;
   for (int b = 0; b < n->num_buffers; b++) {
-    n->memory[b] = (uint8_t)b;
-    for (int k = 0; k < b && of[b] && n->memory[b] == b; k++)
-      if (of[k] && msc_share_memory(of[k], of[b])) n->memory[b] = (uint8_t)k;
+    int first = 0;
+    while (first < b && (!root[b] || root[first] != root[b])) first++;
+    n->memory[b] = (uint8_t)first;
   }
 }
 
