@@ -617,11 +617,12 @@ static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
   return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
 }
 
-/* Chooses the form for long blocks: pairs, which store half as many sums, where the nearest cache holds a panel of b
- * beside rows of a, since their groups of rows have half the height and read it twice as often. */
+/* Chooses the form for long blocks: pairs, which store half as many sums, where the nearest cache holds a packed panel
+ * of b beside rows of a, since their groups of rows have half the height and read it twice as often. */
 static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef has_pairs) {
   enum { NEAREST = 40 * 1024 };
   LLVMValueRef near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAREST / (p->bytes * p->width)), "");
+  near = LLVMBuildAnd(p->b, near, LLVMBuildNot(p->b, is_dim_set(p, 8), ""), "");
   return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, has_pairs, near, ""), i64(p, PAIRS), i64(p, SINGLE), "");
 }
 

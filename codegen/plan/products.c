@@ -50,14 +50,15 @@ static bool transposes_b_in_place(const msc_plan_matmul *m, const msc_product_ke
 
 /* True if b is read in place. Packing takes as long as multiplying few rows, and longer where the level-2 cache holds
  * b. Rows of b that lie a multiple of 4096 bytes apart share so few places in the nearest cache that they are not found
- * there by the next rows of a; with low groups, which read b often, half of that is too much. */
+ * there by the next rows of a, and few enough in the level-2 cache that a b which would fit is packed for more than one
+ * group of rows; with low groups, which read b often, half of that is too much. */
 static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
   bool low = kernels->height <= 6;
   uint64_t apart = m->n * sum_bytes(m), most = m->k * apart <= NEAR ? FEW_OF_NEAR : FEW;
   if (m->n % m->width || msc_dtype_bytes(m->dtype) < 4) return false;
   if (m->transpose_b) return transposes_b_in_place(m, kernels);
-  if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG ? 32 : 12;
+  if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG && m->k * apart > NEAR ? 32 : 12;
   else if (low && apart % (PLACES / 2) == 0) most = 12;
   return m->m <= most;
 }
