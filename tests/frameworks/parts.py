@@ -99,6 +99,21 @@ def _beside(term, ignored=False):
     return Run(run, a=nn.Linear(16, 12), out=nn.Linear(12, 5), other=nn.Linear(12, 5)), (torch.randn(BATCH, 16), y)
 
 
+def _last_of_each(m, x):
+    """The output at a place of each sequence that depends on the sequence, and the same of each feature."""
+    h, samples = m.a(x), torch.arange(x.shape[0])
+    last, largest = (x[:, :, 0] > 0).sum(1).clamp(max=5), h.argmax(1)
+    return h[samples, last] + h.transpose(1, 2)[samples[:, None], torch.arange(16), largest]
+
+
+def _gated(m, x):
+    """The two experts of four with the largest gates."""
+    x = x.mean(1)
+    gates, numbers = m.gate(x).softmax(-1).topk(2, -1)
+    gates = torch.zeros(x.shape[0], 4, dtype=x.dtype).scatter(1, numbers, gates)
+    return torch.einsum("be,beh->bh", gates, m.a(x).unflatten(-1, (4, 16)))
+
+
 def _power_iterations():
     net = Run(
         lambda m, x, y: F.cross_entropy(m.out(m.a(x).relu()), y),
@@ -129,6 +144,8 @@ NETS = {
         a=nn.LSTM(16, 12, 2, bidirectional=True)
     ),
     "instances": _instances,
+    "index of samples": lambda: _classifies(_last_of_each, 16)(a=nn.Linear(16, 16)),
+    "scatter": lambda: _classifies(_gated, 16)(a=nn.Linear(16, 64), gate=nn.Linear(16, 4)),
     "index_add": lambda: _classifies(_summed_by_index, 16)(a=nn.Linear(16, 16)),
     "bags": lambda: _bags("mean"),
     "bags with weights": lambda: _bags("sum", padding_idx=3),

@@ -213,4 +213,5 @@ class Call:
 
 
 # The rows, by topic; each module registers its own.
-from msc.pytorch import elementwise, movement, norms, own_gradients, products, random, reductions  # noqa: E402,F401
+from msc.pytorch import (  # noqa: E402,F401
+    elementwise, indexing, movement, norms, own_gradients, products, random, reductions)
