@@ -126,7 +126,7 @@ static bool is_looked_through(const msc_op *op) {
     case MSC_FORM_PRODUCT:
     case MSC_FORM_REDUCE:
     case MSC_FORM_ROWS: return true;
-    default: return op->kind == OP_gather || msc_info(op)->flags & MSC_RANDOM;
+    default: return op->kind == OP_gather || op->kind == OP_einsum || msc_info(op)->flags & MSC_RANDOM;
   }
 }
 

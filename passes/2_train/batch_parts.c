@@ -289,9 +289,10 @@ static build_fn *find_builder(const part_builder *z) {
 static const char *build_op_by_parts(part_builder *z, msc_value **out) {
   build_fn *fn = find_builder(z);
   if (!fn) return "it cannot be computed by parts yet";
-  for (size_t i = 0; i < z->op->num_out; i++)
-    if (z->op->out[i].type->rank == MSC_MAX_RANK || batch_dim_of(z, z->op->num_in + i) == -2)
-      return "it has too many dimensions";
+  for (size_t i = 0; i < z->op->num_out; i++) {
+    if (z->op->out[i].type->rank == MSC_MAX_RANK) return "it has too many dimensions";
+    if (batch_dim_of(z, z->op->num_in + i) == -2) return "it pairs every sample with every other one";
+  }
   return fn(z, out) ? NULL : "it cannot be computed by parts yet";
 }
 

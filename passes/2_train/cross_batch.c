@@ -232,7 +232,7 @@ static bool average_own_results(walk *w, msc_op *ret) {
     if (f->meaning == MSC_BATCH_MIXED && w->replicas && w->why && w->trained)
       return msc_op_error(f->mixer, MSC_E_UNSUPPORTED,
                           "%s: mixes samples of the batch; every replica of parallel_mode data_parallel mixes those of "
-                          "its part, but %s",
+                          "its part, but %s; auto_parallel and semi_auto_parallel mix the whole batch",
                           msc_kind_name(f->mixer->kind), w->why);
     if (f->meaning != MSC_BATCH_OWN) continue;
     msc_value *mean = msc_mean_of_parts(&w->parts, v, ret);

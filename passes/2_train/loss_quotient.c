@@ -185,8 +185,13 @@ static bool keep_all_rows(quotient_maker *q) {
   bool ok = true;
   for (msc_op *op = q->f->body->first; op->next; op = op->next) {
     if (!op->num_out || !q->is_term[op->out[0].id] || kind_of_term(q, &op->out[0]) != TERM_QUOTIENT) continue;
-    if (op->kind != OP_div && is_ignored_label_no_class(op)) msc_op_unset(op, "ignore_index");
-    else
+    if (op->kind != OP_div && is_ignored_label_no_class(op)) {
+      msc_warning(q->pass->ctx, MSC_E_UNSUPPORTED, op->loc,
+                  "%s: beside a mean over all samples micro-batches have no label that is ignored: %" PRId64
+                  " is an index out of range",
+                  msc_kind_name(op->kind), msc_op_int(op, "ignore_index"));
+      msc_op_unset(op, "ignore_index");
+    } else
       ok = msc_op_error(op, MSC_E_UNSUPPORTED,
                         "%s: one term of the loss is divided by a number that the whole batch has, as of labels that "
                         "are not ignored, and other terms are not, which micro-batches cannot add up; let all terms "
