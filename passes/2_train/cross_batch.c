@@ -27,16 +27,9 @@ typedef struct {
   walk *walk;
   msc_op *op;
   msc_builder b; /* before op */
-  int64_t r, n;  /* parts, batch */
+  int64_t r;     /* parts */
+  msc_batch_place at; /* of the samples in what is normalized */
 } batch_rewriter;
-
-/* [n, ...] as [r, n/r, ...]; out_dim has the new sizes. */
-static msc_value *split_batch(batch_rewriter *w, msc_value *x, int64_t *out_dim) {
-  const msc_type *t = x->type;
-  out_dim[0] = w->r, out_dim[1] = w->n / w->r;
-  memcpy(out_dim + 2, t->dim + 1, sizeof *out_dim * (size_t)(t->rank - 1));
-  return reshape(&w->b, x, t->rank + 1, out_dim);
-}
 
 /* ---- batch_norm ---- */
 
@@ -52,49 +45,60 @@ static msc_value *average_over_parts(batch_rewriter *w, msc_value *v) {
   return with_ints(&w->b, OP_reduce_mean, reshape(&w->b, v, 2, two), "dims", 1, &dim);
 }
 
-/* Sets the permutation that moves r in front of the channels: [r, n', a.., c, b..] -> [n', a.., r, c, b..] */
-static void set_channel_order(int rank, int channel, int64_t *out_perm) {
-  int at = 0;
-  for (int d = 1; d < channel + 1; d++) out_perm[at++] = d;
-  out_perm[at++] = 0;
-  for (int d = channel + 1; d <= rank; d++) out_perm[at++] = d;
+/* How x [.., n, .., c, ..] becomes [.., n/r, .., r * c, ..]: as `apart`, where r has a dimension, permuted and merged.
+ * Of samples in several runs each run is cut. */
+typedef struct {
+  int rank; /* of apart */
+  int64_t apart[MSC_MAX_RANK], perm[MSC_MAX_RANK], permuted[MSC_MAX_RANK], back[MSC_MAX_RANK], merged[MSC_MAX_RANK];
+} channel_order;
+
+static channel_order channels_of_parts(const batch_rewriter *w, const msc_type *t, int channel) {
+  channel_order o = {0};
+  int r = 0, c = 0, num = 0;
+  for (int d = 0; d < t->rank; d++) {
+    o.merged[d] = t->dim[d];
+    if (d == channel) c = o.rank;
+    if (d == w->at.dim) {
+      if (w->at.outer > 1) o.apart[o.rank++] = w->at.outer;
+      r = o.rank;
+      o.apart[o.rank++] = w->r;
+    }
+    o.apart[o.rank++] = d == w->at.dim ? t->dim[d] / w->at.outer / w->r : t->dim[d];
+  }
+  o.merged[w->at.dim] /= w->r, o.merged[channel] *= w->r;
+  for (int d = 0; d < o.rank; d++) {
+    if (d == c) o.perm[num++] = r;
+    if (d != r) o.perm[num++] = d;
+  }
+  for (int d = 0; d < o.rank; d++) o.permuted[d] = o.apart[o.perm[d]], o.back[o.perm[d]] = d;
+  return o;
 }
 
 static bool compute_norm_by_parts(batch_rewriter *w) {
   msc_op *op = w->op;
   const msc_type *t = op->in[0].value->type;
   int rank = t->rank, channel = (int)msc_op_int(op, "axis");
-  int64_t dim[MSC_MAX_RANK], perm[MSC_MAX_RANK], back[MSC_MAX_RANK], merged[MSC_MAX_RANK], apart[MSC_MAX_RANK];
-  if (channel < 0) channel += rank;
-  msc_value *x = split_batch(w, op->in[0].value, dim);
-  set_channel_order(rank, channel, perm);
-  for (int i = 0; i <= rank; i++) back[perm[i]] = i, apart[i] = dim[perm[i]];
-  memcpy(merged, t->dim, sizeof merged);
-  merged[0] = dim[1], merged[channel] *= w->r;
-  msc_value *in[5] = {reshape(&w->b, transpose(&w->b, x, perm), rank, merged)};
+  channel_order o = channels_of_parts(w, t, channel < 0 ? channel + rank : channel);
+  msc_value *x = transpose(&w->b, reshape(&w->b, op->in[0].value, o.rank, o.apart), o.perm),
+            *in[5] = {reshape(&w->b, x, rank, o.merged)};
   for (int i = 1; i < 5; i++) in[i] = repeat_for_parts(w, op->in[i].value);
   for (int i = 0; i < 5; i++) MSC_TRY(in[i]);
   msc_op *norm = msc_build_with(&w->b, OP_batch_norm, 5, in, 3, op->num_attrs, op->attrs);
   MSC_TRY(norm);
-  msc_value *y = transpose(&w->b, reshape(&w->b, &norm->out[0], rank + 1, apart), back);
+  msc_value *y = transpose(&w->b, reshape(&w->b, &norm->out[0], o.rank, o.permuted), o.back);
   msc_value *out[3] = {y ? reshape(&w->b, y, rank, t->dim) : NULL, average_over_parts(w, &norm->out[1]),
                        average_over_parts(w, &norm->out[2])};
   for (int i = 0; i < 3; i++) {
     MSC_TRY(out[i]);
     msc_replace_uses(&op->out[i], out[i]);
     msc_batch_fact statistics = {.meaning = w->walk->replicas ? MSC_BATCH_MEAN : MSC_BATCH_SAME};
-    msc_batch_add(&w->walk->parts.facts, out[i], i == 0 ? msc_batch_part(0, 1) : statistics);
+    msc_batch_add(&w->walk->parts.facts, out[i], i == 0 ? msc_batch_part(w->at.dim, w->at.outer) : statistics);
   }
   msc_op_erase(op);
   return true;
 }
 
 /* ---- which ops ---- */
-
-static bool is_batch_norm_in_training(const msc_op *op) {
-  return op->kind == OP_batch_norm && msc_op_bool(op, "training") &&
-         msc_op_int(op, "axis") % op->in[0].value->type->rank != 0;
-}
 
 /* The number of parts of the batch: from the strategy of the op, else the number of devices. */
 static int64_t num_parts_asked_for(const walk *w, const msc_op *op) {
@@ -136,19 +140,20 @@ static void mark_results_mixed(walk *w, const msc_op *op) {
 /* ---- one op ---- */
 
 static bool rewrite_marked_norm(walk *w, msc_op *op) {
+  const msc_batch_fact *f = msc_batch_of(&w->parts.facts, op->in[0].value);
   batch_rewriter z = {
+      .at = {f->dim, f->outer},
       .walk = w,
       .op = op,
       .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
   const msc_type *t = op->in[0].value->type;
   z.r = num_parts_asked_for(w, op);
-  z.n = t->dim[0];
+  int64_t n = t->dim[z.at.dim] / z.at.outer;
   if (z.r <= 1) return msc_batch_read(&w->parts.facts, op);
-  if (z.n % z.r)
+  if (n % z.r)
     return msc_op_error(op, MSC_E_STRATEGY,
-                        "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts", z.n,
-                        z.r);
-  if (t->rank == MSC_MAX_RANK)
+                        "cross_batch: the batch of %" PRId64 " samples does not divide into %" PRId64 " parts", n, z.r);
+  if (t->rank + (z.at.outer > 1) >= MSC_MAX_RANK)
     return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %d dimensions are not supported yet", t->rank);
   msc_op_unset(op, MSC_FACT(in_strategy)); /* it gave the number of parts; the dimensions have changed */
   msc_op_unset(op, MSC_FACT(cross_batch));
@@ -204,17 +209,18 @@ static bool rewrite_replica_op(walk *w, msc_op *op) {
   return true;
 }
 
-/* True for a batch_norm of which every channel is of one sample, as a norm of instances is computed: it mixes none. */
-static bool has_channels_of_samples(const walk *w, const msc_op *op) {
+/* True for a batch_norm over samples. One of which every channel is of one sample, as a norm of instances is computed,
+ * mixes none. */
+static bool is_norm_over_samples(const walk *w, const msc_op *op) {
+  if (op->kind != OP_batch_norm || !msc_op_bool(op, "training")) return false;
   const msc_batch_fact *f = msc_batch_of(&w->parts.facts, op->in[0].value);
   int rank = op->in[0].value->type->rank, axis = (int)msc_op_int(op, "axis");
-  return f->meaning == MSC_BATCH_PART && f->dim == (axis < 0 ? axis + rank : axis);
+  return f->meaning == MSC_BATCH_PART && f->dim != (axis < 0 ? axis + rank : axis);
 }
 
 static bool rewrite_cross_batch_op(walk *w, msc_op *op) {
   bool marked = msc_sees_part(op);
-  bool is_norm = is_batch_norm_in_training(op) && !has_channels_of_samples(w, op);
-  if (is_norm && (marked || w->replicas)) return rewrite_marked_norm(w, op);
+  if (is_norm_over_samples(w, op) && (marked || w->replicas)) return rewrite_marked_norm(w, op);
   if (has_operand_with(w, op, MSC_BATCH_OWN)) return compute_own_by_parts(w, op);
   if (w->replicas) {
     msc_op_unset(op, MSC_FACT(cross_batch));

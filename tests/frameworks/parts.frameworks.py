@@ -30,16 +30,22 @@ def optimizer_of(parameters):
     return torch.optim.SGD(parameters, 0.1)
 
 
-wrong = []
-for name, make in parts.NETS.items():
+def seeded(make):
     torch.manual_seed(3)
-    module, inputs = make()
+    return make()
+
+
+def faults(name, made, reference, ways):
+    """Trains a module in these ways, and gives a line for each that is not as near as it should be to what PyTorch
+    makes of `reference`, the same module or one that computes the same in another way."""
+    module, inputs = made
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
         model, plan = os.path.join(folder, "model.fbs"), os.path.join(folder, "plan.bin")
         msc.export(module.train(), inputs, optimizer=optimizer_of(module.parameters()), out=model)
-        judge = Judge(module, inputs, optimizer_of, STEPS)
+        judge = Judge(reference.train(), inputs, optimizer_of, STEPS)
         data = {n: v.numpy() for n, v in zip(inspect.signature(module.forward).parameters, inputs)}
-        for way, (ranks, keys) in WAYS.items():
+        for way, (ranks, keys) in ways.items():
             try:
                 compile_model(model, plan, ranks, **keys)
                 losses, state = train(plan, data, STEPS, ranks, os.path.join(folder, "model.safetensors"), folder)
@@ -49,6 +55,15 @@ for name, make in parts.NETS.items():
             except AssertionError as e:
                 right, said = False, str(e)
             if not right:
-                wrong.append(f"{name}, {way}: {said}")
+                lines.append(f"{name}, {way}: {said}")
+    return lines
+
+
+wrong = []
+for name, make in parts.NETS.items():
+    made = seeded(make)
+    wrong += faults(name, made, made[0], WAYS)
+for name, (make, make_reference) in parts.OF_TWO_REPLICAS.items():
+    wrong += faults(name, seeded(make), seeded(make_reference)[0], {"two replicas": (2, REPLICAS)})
 print("\n".join(wrong))
 sys.exit(bool(wrong))

@@ -123,6 +123,35 @@ def _power_iterations():
     return net, (torch.randn(BATCH, 16), _classes(5))
 
 
+def _norms(halves):
+    """Statistics of the steps of all samples, which are behind or in front of the samples in what is normalized; with
+    `halves` the mean of what the halves of the batch give, each with statistics of its own."""
+
+    def whole(m, x, y):
+        h = m.a(x).transpose(0, 1)
+        h = m.first(h.flatten(0, 1)).unflatten(0, (6, -1)).relu()
+        h = m.second(h.permute(1, 2, 0).flatten(1)).unflatten(1, (12, 6)).mean(2)
+        h = m.third(m.b(h)[:, None].expand(-1, 4, -1).flatten(0, 1)).unflatten(0, (-1, 4)).mean(1)
+        return F.cross_entropy(m.out(h), y)
+
+    def by_halves(m, x, y):
+        return (whole(m, x[: BATCH // 2], y[: BATCH // 2]) + whole(m, x[BATCH // 2 :], y[BATCH // 2 :])) / 2
+
+    def norm(n):
+        return nn.BatchNorm1d(n, track_running_stats=False)
+
+    net = Run(
+        by_halves if halves else whole,
+        a=nn.Linear(16, 12),
+        b=nn.Linear(12, 10),
+        out=nn.Linear(10, 5),
+        first=norm(12),
+        second=norm(72),
+        third=norm(10),
+    )
+    return net, (torch.randn(BATCH, 6, 16), _classes(5))
+
+
 def _of_numbers(loss):
     return Run(lambda m, x, y: loss(m.out(x), y), out=nn.Linear(16, 5)), (torch.randn(BATCH, 16), torch.randn(BATCH, 5))
 
@@ -163,3 +192,7 @@ NETS = {
         lambda o, y: _divergence(o, y) + 0.5 * F.mse_loss(o, y, reduction="sum") / BATCH + F.l1_loss(o, y)
     ),
 }
+
+# What two replicas compute of their parts of the batch: name -> what makes (module, inputs); what makes them of a
+# module that computes the same from the whole batch
+OF_TWO_REPLICAS = {"norms": (lambda: _norms(False), lambda: _norms(True))}
