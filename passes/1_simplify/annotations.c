@@ -6,6 +6,7 @@
 #include "ir/fact.h"
 #include "passes/7_lower/target.h"
 #include "passes/config/config.h"
+#include "passes/2_train/batch.h"
 #include "passes/pass.h"
 
 bool msc_has_user_constraint(const msc_op *op) { return msc_op_has_sort(op, MSC_SORT_CONSTRAINT); }
@@ -183,9 +184,42 @@ static void pass_fusion_to_parameters(msc_op *op) {
   if (!(msc_info(op)->flags & MSC_COLLECTIVE)) msc_op_unset(op, MSC_FACT(comm_fusion));
 }
 
+/* The input whose batch is that of all: the first of which the model says the dimension, else the first label, else the
+ * first input. -1: no input has a batch. */
+static int find_batch_input(const msc_func *f) {
+  int found[3] = {-1, -1, -1};
+  for (int i = (int)f->body->num_args - 1; i >= 0; i--) {
+    if (msc_batch_dim(f, (size_t)i) < 0) continue;
+    bool is_said = msc_arg_attr(f, (size_t)i, MSC_FACT(msc_batch_dim)) != NULL;
+    found[is_said ? 0 : msc_arg_role(f, (size_t)i) == MSC_ROLE_LABEL ? 1 : 2] = i;
+  }
+  return found[0] >= 0 ? found[0] : found[1] >= 0 ? found[1] : found[2];
+}
+
+/* Says of inputs whose first dimension is not as long as the batch, and of which the model says nothing, that they have
+ * no batch. */
+static bool say_batch_dims(msc_func *f) {
+  int of_batch = find_batch_input(f);
+  if (of_batch < 0) return true;
+  int64_t num = f->body->args[of_batch]->type->dim[msc_batch_dim(f, (size_t)of_batch)];
+  for (size_t i = 0; i < f->body->num_args; i++) {
+    int dim = msc_batch_dim(f, i);
+    int64_t own = dim < 0 ? num : f->body->args[i]->type->dim[dim];
+    if (own == num) continue;
+    if (msc_arg_attr(f, i, MSC_FACT(msc_batch_dim)))
+      return msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
+                       "input '%s' has a batch of %" PRId64 " samples in dimension %d, and '%s' one of %" PRId64
+                       "; what has no batch is given batch_dim = -1",
+                       msc_name_of_arg(f, i), own, dim, msc_name_of_arg(f, (size_t)of_batch), num);
+    msc_arg_put(f, (uint32_t)i, msc_fact_msc_batch_dim(-1));
+  }
+  return true;
+}
+
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
+    ok &= say_batch_dims(f);
     for (size_t i = 0; i < f->body->num_args; i++) ok &= check_arg_annotations(f, i, pass->scratch);
     for (msc_op *op = f->body->first; op; op = op->next) {
       ok &= check_op_annotations(op, pass->scratch);

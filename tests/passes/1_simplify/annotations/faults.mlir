@@ -44,3 +44,13 @@ module {
     "msc.return"(%1) : (tensor<4x6xf32>) -> ()
   }) {sym_name = "forward"} : () -> ()
 }
+// -----
+module {
+  // expected-error @below {{input 'z' has a batch of 5 samples in dimension 0, and 'y' one of 4; what has no batch is given batch_dim = -1}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x5xf32>, %y: tensor<5x4xf32>, %z: tensor<5xf32>):
+    %0 = "msc.add"(%x, %z) : (tensor<4x5xf32>, tensor<5xf32>) -> tensor<4x5xf32>
+    "msc.return"(%0) : (tensor<4x5xf32>) -> ()
+  }) {sym_name = "forward",
+      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.batch_dim = 1 : i64, msc.name = "y", msc.role = "data"}, {msc.batch_dim = 0 : i64, msc.name = "z", msc.role = "data"}]} : () -> ()
+}
