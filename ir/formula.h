@@ -205,6 +205,15 @@ static inline msc_value *sum_over(msc_builder *b, msc_value *x, int num, const i
   return reduce_by(b, MSC_SUM, x, num, dims, keep);
 }
 
+/* x summed over the dimensions in which it was broadcast from a shape. */
+static inline msc_value *sum_to(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
+  int64_t dims[MSC_MAX_RANK] = {0};
+  int num = 0, extra = x ? x->type->rank - rank : 0;
+  for (int d = 0; x && d < x->type->rank; d++)
+    if (x->type->dim[d] != 1 && (d < extra || x->type->dim[d] != dim[d - extra])) dims[num++] = d;
+  return reshape(b, num ? sum_over(b, x, num, dims, extra == 0) : x, rank, dim);
+}
+
 static inline msc_value *mean_over(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
   return reduce(b, OP_reduce_mean, x, num, dims, keep);
 }

@@ -88,6 +88,9 @@ typedef bool msc_grad_fn(msc_grad_ctx *g, msc_op *op);
 typedef struct msc_builder msc_builder;
 /* Builds what op computes from operands `in`, typed as op's; false after a report. */
 typedef bool msc_expand_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result);
+/* Builds the gradients of op's operands from dy, that of its result 0; leaves NULL those that it does not know. */
+typedef bool msc_backward_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *dy,
+                             msc_value **out_gradient);
 typedef struct msc_eval msc_eval;
 typedef void msc_eval_fn(msc_eval *e); /* the interpreter's kernel: see interp/kernel.h */
 
@@ -102,6 +105,7 @@ typedef struct {
   bool mean;           /* the sum is divided by the number of its terms */
   const char *indexed; /* tensor and dimension that numbers address, see msc_indexed_of; NULL: none */
   unsigned (*summed)(const msc_op *op); /* bits of dimensions of operand 0 that are summed; NULL: the form says it */
+  msc_backward_fn *backward; /* NULL: the gradient is that of the expansion */
 } msc_op_facts;
 
 enum { MSC_OP_ATTRS = 16 }; /* of a row of op.def */

@@ -32,6 +32,8 @@
 #include "ir/op.def"
 #undef OP
 
+msc_backward_fn backward_layer_norm, backward_group_norm, backward_batch_norm; /* fact .backward */
+
 enum { MSC_POLYGAMMA_MOST = 10 }; /* the largest n of polygamma */
 
 const msc_op_info **msc_context_op_table(msc_context *ctx, size_t num); /* context.c: one table per context */

@@ -17,12 +17,7 @@ static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) {
 
 /* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
 static msc_value *unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
-  if (!v || msc_same_dims(v->type, like)) return v;
-  int64_t dims[MSC_MAX_RANK] = {0};
-  int num = 0, extra = v->type->rank - like->rank;
-  for (int d = 0; d < v->type->rank; d++)
-    if (v->type->dim[d] != 1 && (d < extra || v->type->dim[d] != like->dim[d - extra])) dims[num++] = d;
-  return reshape(b, num ? sum_over(b, v, num, dims, extra == 0) : v, like->rank, like->dim);
+  return v ? sum_to(b, v, like->rank, like->dim) : NULL;
 }
 
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }

@@ -126,8 +126,10 @@ static msc_value *zeros_like(msc_builder *b, const msc_value *x) {
   return broadcast(b, number(b, x, 0), x->type->rank, x->type->dim);
 }
 
+/* Walks back from the results whose gradients are operands; `known`: gradients of operands from that of result 0, or
+ * NULL. */
 static bool walk_back(msc_builder *b, const vjp_parts *p, msc_value *const *in, msc_value *const *result,
-                      msc_arena *arena, msc_value **out_result) {
+                      msc_value *const *known, msc_arena *arena, msc_value **out_result) {
   msc_numbering n = msc_number(b->func->body);
   msc_reverse r = {.f = b->func, .arena = arena, .next_id = n.num_values};
   r.active = msc_new_array(arena, bool, n.num_values);
@@ -135,7 +137,8 @@ static bool walk_back(msc_builder *b, const vjp_parts *p, msc_value *const *in, 
   for (int i = 0; i < p->num_wrt; i++) r.active[in[p->wrt[i]]->id] = true;
   msc_mark_active(&r, NULL);
   msc_op *last = b->func->body->last;
-  for (int i = 0; i < p->num_of; i++) {
+  for (int i = 0; known && i < p->forward->num_in; i++) r.grad[in[i]->id] = known[i];
+  for (int i = known != NULL; i < p->num_of; i++) {
     msc_value **grad = &r.grad[result[p->of[i]]->id], *more = in[p->forward->num_in + i];
     *grad = *grad ? plus(b, *grad, more) : more;
   }
@@ -147,13 +150,25 @@ static bool walk_back(msc_builder *b, const vjp_parts *p, msc_value *const *in, 
   return true;
 }
 
+/* The gradients of operands, from that of result 0, by the formula of the op's row; NULL where it has none. */
+static bool go_back_by_formula(msc_builder *b, const vjp_parts *p, msc_value *const *in, msc_arena *arena,
+                               msc_value ***out_known) {
+  msc_backward_fn *backward = msc_info(p->forward)->facts.backward;
+  if (!backward || !p->num_of || p->of[0] != 0) return true;
+  msc_value **known = msc_new_array(arena, msc_value *, p->forward->num_in);
+  MSC_TRY(backward(b, p->forward, in, in[p->forward->num_in], known));
+  if (known[0]) *out_known = known;
+  return true;
+}
+
 bool expand_vjp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
   vjp_parts p;
   bool ok = read_parts(op, arena, &p);
   if (ok) {
-    msc_value **result = msc_new_array(arena, msc_value *, p.forward->num_out + 1);
-    ok = msc_info(p.forward)->expand(b, p.forward, in, result) && walk_back(b, &p, in, result, arena, out_result);
+    msc_value **result = msc_new_array(arena, msc_value *, p.forward->num_out + 1), **known = NULL;
+    ok = go_back_by_formula(b, &p, in, arena, &known) && msc_info(p.forward)->expand(b, p.forward, in, result) &&
+         walk_back(b, &p, in, result, known, arena, out_result);
   }
   msc_arena_free(arena);
   return ok;
