@@ -217,6 +217,16 @@ static const region_case regions[] = {
      "%y, %u#1, %u#2", "tensor<9x5xf32>, tensor<9x5xf32>, tensor<9x5xf32>", MSC_NEST_ROW, 0.5, 2},
     /* an argument leaves as it came */
     {"%x: tensor<9xf32>", UN(exp, e, x, 9xf32, 9xf32), "%e, %x", "tensor<9xf32>, tensor<9xf32>", MSC_NEST_MAP, -2, 2},
+    /* the gradient of a norm over many rows, with a parameter that it reads and replaces: on a GPU in phases */
+    {"%x: tensor<3001x40xf32>, %d: tensor<3001x40xf32>, %w: tensor<40xf32>",
+     UNA(reduce_mean, m, x, "dims = [0]", 3001x40xf32, 40xf32) BIN(sub, c, x, m, 3001x40xf32, 40xf32, 3001x40xf32)
+         BIN(mul, q, c, c, 3001x40xf32, 3001x40xf32, 3001x40xf32) UNA(reduce_mean, v, q, "dims = [0]", 3001x40xf32,
+         40xf32) UN(rsqrt, r, v, 40xf32, 40xf32) BIN(mul, z, c, r, 3001x40xf32, 40xf32, 3001x40xf32)
+             BIN(mul, p, d, z, 3001x40xf32, 3001x40xf32, 3001x40xf32) UNA(reduce_mean, g, p, "dims = [0]", 3001x40xf32,
+             40xf32) BIN(mul, zg, z, g, 3001x40xf32, 40xf32, 3001x40xf32) BIN(sub, e, d, zg, 3001x40xf32, 3001x40xf32,
+             3001x40xf32) BIN(mul, y, e, w, 3001x40xf32, 40xf32, 3001x40xf32)
+                 "    %u = \"msc.sgd\"(%w, %g) {lr = 0.1 : f32} : (tensor<40xf32>, tensor<40xf32>) -> tensor<40xf32>\n",
+     "%y, %m, %u", "tensor<3001x40xf32>, tensor<40xf32>, tensor<40xf32>", MSC_NEST_COLUMN, -2, 2},
     /* a product with its bias, by itself: the library has no f64 */
     {"%x: tensor<9x5xf64>, %w: tensor<5x40xf64>, %b: tensor<40xf64>",
      BIN(matmul, p, x, w, 9x5xf64, 5x40xf64, 9x40xf64) BIN(add, y, p, b, 9x40xf64, 40xf64, 9x40xf64)

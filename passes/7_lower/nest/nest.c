@@ -294,6 +294,7 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
   msc_nest_estimate(n, &out_info->bytes, &out_info->flops);
   out_info->scratch_bytes = msc_nest_choose_split(n);
   out_info->num_launches = n->walk.num_launches;
+  if (n->walk.by_phase) out_info->bytes = n->walk.bytes, out_info->flops = n->walk.flops;
   msc_nest_choose_strands(n);
   int more = (out_info->scratch_bytes > 0) + out_info->checks, /* see finish_launches */
       most = n->walk.strands > 1 ? MSC_NEST_BUFFERS : MSC_STRAND_BUFFERS;
@@ -415,6 +416,7 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
  * row is read. */
 static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
+  if (w->by_phase) return true; /* what is stored in the last phase, which runs last */
   if (w->tail && (store->level || w->kind != MSC_NEST_ROW || w->num_launches > 1)) return false;
   if (w->kind == MSC_NEST_SCATTER) return false;
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);

@@ -53,6 +53,9 @@ typedef struct {
   int64_t blocks, tail_blocks;   /* of sums over reduced, over tail; 0: in whatever order */
   int num_phases;
   int num_launches;
+  bool by_phase;                 /* each phase has launches of its own, which have these bytes and operations: */
+  uint64_t bytes, flops;
+  uint64_t scratch_begin;        /* of parts of sums; before them lies what earlier phases reduced */
   int strands;                   /* that threads are dealt to; 1: they are not */
 } msc_nest_walk;
 
@@ -60,7 +63,6 @@ struct msc_nester {
   msc_context *ctx;
   const msc_target *target;
   int vector_bytes, apart_bytes; /* of a vector whose lanes are added up, and of any other */
-  msc_arena *arena;
   char why[256];
   bool failed;
 
@@ -183,7 +185,17 @@ typedef struct {
   const char *suffix; /* as msc_nest_launch */
 } msc_nest_part;
 /* The walk's launches in order; n becomes one of them, the others are the arena's. */
-void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_NEST_LAUNCHES]);
+void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part *out_part);
+/* The place of what is reduced for each point of the axes: row-major in their order, from *offset on, in bytes, which
+ * moves behind it. */
+msc_affine msc_nest_scratch_place(const msc_nester *n, uint16_t axes, uint64_t *offset, msc_dtype dtype);
+
+/* ---- nest/by_phase.c ---- */
+
+/* Decides whether each phase runs in launches of its own, and marks the walk. Returns the bytes of scratch; 0: no. */
+uint64_t msc_nest_choose_phases(msc_nester *n);
+/* The launches of all phases, in order. */
+void msc_nest_split_phases(const msc_nester *n, msc_arena *arena, int scratch, msc_nest_part *out_part);
 
 /* ---- nest/known.c ---- */
 

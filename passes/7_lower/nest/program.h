@@ -163,7 +163,7 @@ enum {
   MSC_BAKED_SIZE = 64,     /* lane axes up to this size are part of the code */
   MSC_KEPT_ROW = 8192,     /* elements */
   MSC_NEST_REDUCTIONS = 16,
-  MSC_NEST_LAUNCHES = 3, /* of one op that is no concat or split */
+  MSC_NEST_LAUNCHES = 12, /* of one op that is no concat or split */
 };
 
 /* ---- nest/verify.c ---- */

@@ -63,6 +63,7 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
   if (!w->reduced || count_planned_items(n) >= t->few_items) return scratch;
   msc_nest_estimate(n, &bytes, &flops);
   if (bytes + flops < (w->tail ? t->long_tail : t->long_work)) return 0;
+  if (t->is_gpu && w->num_phases > 1 && !w->tail) return msc_nest_choose_phases(n);
   if (!w->tail) {
     bool whole = w->num_phases == 1 && msc_nest_points(n, w->items | w->reduced) > 2 * t->part_points;
     for (int i = 1; i < n->num_instrs; i++)
@@ -78,8 +79,7 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
   return scratch;
 }
 
-/* Scratch of a reduction: items and tail row-major in the order of axes, at an offset of its own. */
-static msc_affine scratch_place(const msc_nester *n, uint16_t axes, uint64_t *offset, msc_dtype dtype) {
+msc_affine msc_nest_scratch_place(const msc_nester *n, uint16_t axes, uint64_t *offset, msc_dtype dtype) {
   uint64_t bytes = (uint64_t)msc_dtype_bytes(dtype);
   msc_affine at = {.c0 = (int64_t)(*offset / bytes)};
   int64_t stride = 1;
@@ -111,13 +111,13 @@ static void bring_tail_forward(msc_nester *n) {
 static void make_first(msc_nester *n, int buffer) {
   msc_nest_walk *w = &n->walk;
   uint16_t around = w->items | w->tail;
-  uint64_t offset = 0;
+  uint64_t offset = w->scratch_begin;
   int num = n->num_instrs;
   drop_roots(n, 1);
   for (int i = 1; i < num; i++) {
     if (!ends_reduction(n, i)) continue;
     uint16_t x = n->instr[i].arg[0];
-    msc_affine at = scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
+    msc_affine at = msc_nest_scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
     msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}},
                  &at, 0);
   }
@@ -129,7 +129,7 @@ static void make_first(msc_nester *n, int buffer) {
 static void make_second(msc_nester *n, int buffer) {
   msc_nest_walk *w = &n->walk;
   uint16_t around = w->items | w->tail;
-  uint64_t offset = 0;
+  uint64_t offset = w->scratch_begin;
   int8_t number[MSC_NEST_AXES];
   int num = 0;
   drop_roots(n, 0);
@@ -137,7 +137,7 @@ static void make_second(msc_nester *n, int buffer) {
     if (!ends_reduction(n, i)) continue;
     /* the operand itself becomes the load: nothing else of the second launch looks at it */
     uint16_t x = n->instr[i].arg[0];
-    n->at[x] = scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
+    n->at[x] = msc_nest_scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
     n->instr[x] = (msc_instr){.code = NEST_LOAD, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .axes = around};
     n->over[x] = 0;
   }
@@ -183,10 +183,14 @@ static void split_scatter(msc_nester *n, msc_arena *arena, int scratch, msc_nest
     if (n->instr[i].code == NEST_SCATTER || n->instr[i].code == NEST_FILL) n->instr[i].buffer = (uint8_t)sums;
 }
 
-void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_NEST_LAUNCHES]) {
+void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part *out_part) {
   int scratch = n->num_buffers - 1 - n->checks;
   out_part[0] = (msc_nest_part){n, ""};
   if (n->walk.num_launches == 1) return;
+  if (n->walk.by_phase) {
+    msc_nest_split_phases(n, arena, scratch, out_part);
+    return;
+  }
   if (msc_nest_find_scatter(n)) {
     split_scatter(n, arena, scratch, out_part);
     return;
