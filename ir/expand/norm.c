@@ -2,8 +2,8 @@
  * f32.  The mean is subtracted before the variance is computed, which then loses no digits to a large mean.
  *
  * Of z = (x - mean) r, where r = 1 / sqrt(variance + eps), and a gradient g of z, the gradient of x is
- * r (g - mean(g) - z mean(g z)).  One pass over x and g gives both means; the gradient of the expansion would take three
- * passes that wait for each other. */
+ * r (g - mean(g) - z mean(g z)).  One pass over x and g gives both means; the gradient of the expansion would take
+ * three passes that wait for each other. */
 #include "ir/formula.h"
 #include "ir/op_table.h"
 

@@ -1,6 +1,6 @@
 /* by_phase.c: a walk of several phases and few long items, as a norm over a batch is -> launches for each phase, which
- * all of a GPU shares.  What a phase reduces stays in scratch for the later ones; these are then reductions of one phase,
- * which `split` cuts, or go through all points at once. */
+ * all of a GPU shares.  What a phase reduces stays in scratch for the later ones.  So each is a reduction of one phase,
+ * which `split` cuts, or goes through all points at once. */
 #include "passes/7_lower/nest/expand.h"
 
 /* True for an item that keeps its threads busy for longer than the launches take that it would be cut into. */
@@ -45,8 +45,9 @@ static msc_nester *take_phase(const msc_nester *n, msc_arena *arena, int phase, 
     if (!is_reduction(n, i)) continue;
     msc_affine at = msc_nest_scratch_place(n, n->walk.items, &end, (msc_dtype)in->dtype);
     if (in->phase == phase)
-      msc_nest_add(m, (msc_instr){.code = NEST_STORE, .dtype = in->dtype, .buffer = (uint8_t)scratch, .arg = {(uint16_t)i}},
-                   &at, 0);
+      msc_nest_add(
+          m, (msc_instr){.code = NEST_STORE, .dtype = in->dtype, .buffer = (uint8_t)scratch, .arg = {(uint16_t)i}},
+          &at, 0);
     if (in->phase >= phase) continue;
     *in = (msc_instr){.code = NEST_LOAD, .dtype = in->dtype, .buffer = (uint8_t)scratch, .axes = in->axes};
     m->at[i] = at, m->over[i] = 0, m->blocks[i] = 0;
