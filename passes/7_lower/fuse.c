@@ -227,15 +227,17 @@ static bool pays_to_merge(fuser *z, const region *a, const region *b, region *m)
 
 /* ---- values that the forward keeps for the backward ---- */
 
-/* When the first op of a region runs. */
+/* When an op, or the first one of a region, runs. */
 typedef enum { FORWARD, AGAIN, BACKWARD } turn;
+
+static turn turn_of(const fuser *z, const msc_op *op) {
+  return z->forward[op->id] ? FORWARD : msc_op_attr(op, MSC_FACT(recompute)) ? AGAIN : BACKWARD;
+}
 
 static turn first_turn(const fuser *z, const region *r) {
   turn first = BACKWARD;
-  for (size_t i = 0; i < r->num; i++) {
-    turn t = z->forward[r->op[i]->id] ? FORWARD : msc_op_attr(r->op[i], MSC_FACT(recompute)) ? AGAIN : BACKWARD;
-    if (t < first) first = t;
-  }
+  for (size_t i = 0; i < r->num; i++)
+    if (turn_of(z, r->op[i]) < first) first = turn_of(z, r->op[i]);
   return first;
 }
 
@@ -258,14 +260,17 @@ static uint64_t bytes_left(const fuser *z, const region *r, const region *a, con
   return bytes;
 }
 
-/* Bytes of those operands of r, computed outside r and other, that only r and other use; each is counted once. */
+/* Bytes of those operands of r that are there when `other` runs, computed outside both, and that only these two use;
+ * each is counted once. */
 static uint64_t bytes_ended(const fuser *z, const region *r, const region *other) {
+  turn last = first_turn(z, other);
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num; i++)
     for (size_t k = 0; k < r->op[i]->num_in; k++) {
       const msc_value *v = r->op[i]->in[k].value;
       const msc_use *u = v->uses;
-      if (!v->def || msc_is_constant_op(v->def) || is_in(z, v->def, r, other) || is_used_outside(z, v, r, other))
+      if (!v->def || msc_is_constant_op(v->def) || is_in(z, v->def, r, other) || turn_of(z, v->def) > last ||
+          is_used_outside(z, v, r, other))
         continue;
       while (!is_in(z, u->user, r, r)) u = u->next;
       if (u == &r->op[i]->in[k]) bytes += (uint64_t)msc_type_bytes(v->type);
