@@ -282,6 +282,15 @@ static bool check_ties(msc_nester *n) {
   return true;
 }
 
+/* True if a GPU's second launch would have few blocks for all that the first one reduced to scratch.  A sum of its own
+ * is cut into parts. */
+static bool sums_much_by_few(const msc_nester *n, uint64_t scratch_bytes) {
+  enum { BLOCK_COLUMNS = 256, MUCH = 1 << 18 };
+  const msc_nest_walk *w = &n->walk;
+  return n->target->is_gpu && w->tail && w->chunk_axis < 0 && w->num_launches > 1 &&
+         scratch_bytes / (msc_nest_points(n, w->items) / BLOCK_COLUMNS + 1) >= MUCH;
+}
+
 static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_info) {
   reset(n, r);
   MSC_TRY(add_operands(n, r));
@@ -295,6 +304,8 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
   out_info->scratch_bytes = msc_nest_choose_split(n);
   out_info->num_launches = n->walk.num_launches;
   if (n->walk.by_phase) out_info->bytes = n->walk.bytes, out_info->flops = n->walk.flops;
+  if (n->num_ops > 1 && sums_much_by_few(n, out_info->scratch_bytes))
+    return msc_nest_refuse(n, "few blocks would sum what many leave in scratch");
   msc_nest_choose_strands(n);
   int more = (out_info->scratch_bytes > 0) + out_info->checks, /* see finish_launches */
       most = n->walk.strands > 1 ? MSC_NEST_BUFFERS : MSC_STRAND_BUFFERS;
