@@ -92,7 +92,7 @@ typedef struct msc_pass_ctx msc_pass_ctx;
  * makes these means over all rows. False after a report. */
 bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f);
 /* True if the loss is a quotient of two sums over the batch, of which parameters touch the first only, and may be one
- * in this parallel mode. `fact`: by value id, MSC_BATCH_MARKED. */
-bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact);
+ * in this parallel mode. `fact`: by value id, MSC_BATCH_MARKED; values made since have no id below num_facts. */
+bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact, size_t num_facts);
 
 #endif

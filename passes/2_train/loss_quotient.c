@@ -15,6 +15,7 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   const msc_batch_fact *fact; /* by value id */
+  const bool *is_trained;     /* by value id: it depends on a parameter */
   bool *is_term;              /* by value id: the loss is linear in it */
   msc_value **product;        /* by value id: of a term and the divisor */
   const msc_op *first;        /* term that is a quotient; NULL: none so far */
@@ -64,21 +65,22 @@ static bool is_mean_of_kept_rows(const msc_op *op) {
          msc_dtype_bytes(op->out[0].type->dtype) >= 4; /* f16 and bf16 have not the numbers */
 }
 
-/* Does a value depend on a parameter? */
-static bool depends_on_parameter(const quotient_maker *q, const msc_value *v) {
-  bool *depends = msc_new_array(q->pass->scratch, bool, msc_number(q->f->body).num_values);
+/* Finds, by value id, what depends on a parameter. Ops made since the values were numbered are left out. */
+static bool *mark_trained_values(const quotient_maker *q) {
+  bool *mark = msc_new_array(q->pass->scratch, bool, q->num_values);
   for (size_t i = 0; i < q->f->body->num_args; i++)
-    depends[q->f->body->args[i]->id] = msc_arg_role(q->f, i) == MSC_ROLE_PARAMETER;
+    if (msc_arg_role(q->f, i) == MSC_ROLE_PARAMETER) mark[q->f->body->args[i]->id] = true;
   for (const msc_op *op = q->f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in; i++)
-      for (size_t o = 0; o < op->num_out; o++) depends[op->out[o].id] |= depends[op->in[i].value->id];
-  return depends[v->id];
+      for (size_t o = 0; o < op->num_out && op->in[i].value->id < q->num_values; o++)
+        if (op->out[o].id < q->num_values) mark[op->out[o].id] |= mark[op->in[i].value->id];
+  return mark;
 }
 
 /* True for a quotient of two sums over the batch, of which parameters touch the first only. */
 static bool is_quotient_of_sums(const quotient_maker *q, const msc_op *op) {
   return op->kind == OP_div && meaning_of(q, op->in[0].value) == MSC_BATCH_SUM &&
-         meaning_of(q, op->in[1].value) == MSC_BATCH_SUM && !depends_on_parameter(q, op->in[1].value);
+         meaning_of(q, op->in[1].value) == MSC_BATCH_SUM && !q->is_trained[op->in[1].value->id];
 }
 
 static bool have_one_divisor(const msc_op *a, const msc_op *b) {
@@ -206,6 +208,7 @@ bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f) {
   quotient_maker q = {.pass = pass, .f = f, .fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED)};
   MSC_TRY(loss && q.fact);
   q.num_values = msc_number(f->body).num_values;
+  q.is_trained = mark_trained_values(&q);
   if (!may_be_quotient(pass) || meaning_of(&q, loss) != MSC_BATCH_MIXED) return true;
   if (is_quotient_of_sums(&q, loss->def)) return true;
   q.is_term = msc_new_array(pass->scratch, bool, q.num_values);
@@ -214,8 +217,10 @@ bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f) {
   return have_terms_one_divisor(&q) ? build_quotient(&q, loss) : keep_all_rows(&q);
 }
 
-bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact) {
+bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact, size_t num_facts) {
   const msc_value *loss = msc_loss_of(f);
-  quotient_maker q = {.pass = pass, .f = f, .fact = fact};
-  return loss && loss->def && may_be_quotient(pass) && is_quotient_of_sums(&q, loss->def);
+  quotient_maker q = {.pass = pass, .f = f, .fact = fact, .num_values = num_facts};
+  if (!loss || !loss->def || loss->id >= num_facts || !may_be_quotient(pass)) return false;
+  q.is_trained = mark_trained_values(&q);
+  return is_quotient_of_sums(&q, loss->def);
 }

@@ -235,7 +235,7 @@ static bool check_batch_divides(const batch_shortener *s) {
   bool ok = check_divides(s->pass, s->f, s->k, s->keys);
   if (ok) ok = check_groups_divide(s);
   bool *is_reported = msc_new_array(s->pass->scratch, bool, msc_number(s->f->body).num_ops);
-  const msc_value *loss = msc_is_loss_quotient(s->pass, s->f, s->fact) ? msc_loss_of(s->f) : NULL;
+  const msc_value *loss = msc_is_loss_quotient(s->pass, s->f, s->fact, s->num_facts) ? msc_loss_of(s->f) : NULL;
   for (const msc_op *op = s->f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_batch_fact *f = &s->fact[op->in[i].value->id];
@@ -280,7 +280,7 @@ static void add_micro_argument(const batch_shortener *s) {
 static bool set_loss_attributes(const batch_shortener *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
-  if (msc_is_loss_quotient(s->pass, s->f, s->fact)) {
+  if (msc_is_loss_quotient(s->pass, s->f, s->fact, s->num_facts)) {
     msc_func_put(s->f, msc_fact_micro_quotient(true));
     return true;
   }
