@@ -20,6 +20,7 @@
 #include "ir/ir.h"
 
 #define MSC_MAX_LEVELS 8
+#define MSC_DISK_NS    100000 /* of one transfer to or from a disk, however short */
 
 typedef struct {
   const char *name;

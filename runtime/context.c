@@ -256,7 +256,7 @@ static mscrt_status *start_stream(mscrt_context *c) {
   bool idle = c->threads * local + local <= c->o.cores, timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
   return wanted && c->o.ranks > 1 && !c->o.server && !c->device->orders_collectives
-             ? mscrt_stream_new(c, idle, most_collectives(c), 1, mscrt_run_collective, &c->stream)
+             ? mscrt_stream_new(c, idle, most_collectives(c), 1, NULL, mscrt_run_collective, &c->stream)
              : NULL;
 }
 

@@ -8,11 +8,13 @@
  * reads that. With own_outputs nothing shares the places of results. */
 #include <string.h>
 
+#include "ir/abi/pools.h"
 #include "ir/alias.h"
 #include "ir/gemm.h"
 #include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/allocate.h"
+#include "passes/8_memory/homes.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/offsets/offsets.h"
 #include "passes/pass.h"
@@ -219,6 +221,20 @@ static size_t find_place_groups(allocator *z, msc_buffer *buffer, const uint32_t
   return num;
 }
 
+static bool moves_to_or_from_disk(const msc_func *f, const msc_op *op) {
+  if (op->kind == OP_stash) return msc_op_home(op) == MSC_HOME_DISK;
+  if (op->kind != OP_fetch && op->kind != OP_stow) return false;
+  const msc_value *away = op->in[0].value;
+  return away->def ? moves_to_or_from_disk(f, away->def) : msc_home_said(f, away->index) == MSC_HOME_DISK;
+}
+
+/* The alignment of places: that of sectors where some are read from a disk, or written to one, else that of lines. */
+static uint64_t alignment_of_places(const msc_func *f) {
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (moves_to_or_from_disk(f, op)) return MSC_SECTOR;
+  return MSC_ALIGN;
+}
+
 static msc_offsets_result place_scratch_values(allocator *z, uint64_t capacity) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
@@ -241,7 +257,9 @@ static msc_offsets_result place_scratch_values(allocator *z, uint64_t capacity) 
   uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
   msc_offsets_result r = msc_find_offsets(
       z->pass->scratch, num, buffer,
-      &(msc_offsets_options){.align = MSC_ALIGN, .capacity = capacity, .num_groups = groups, .group = group}, offset);
+      &(msc_offsets_options){
+          .align = alignment_of_places(z->f), .capacity = capacity, .num_groups = groups, .group = group},
+      offset);
   for (size_t i = 0; i < num; i++) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];

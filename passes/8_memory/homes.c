@@ -4,8 +4,6 @@
 #include "passes/8_memory/homes.h"
 #include "passes/config/config.h"
 
-#define DISK_NS 100000 /* of one transfer to or from a disk, however short */
-
 /* The place that a detail of the key offload names; NULL: the device. */
 static msc_home home_called(const char *name) {
   msc_home home = MSC_HOME_DEVICE;
@@ -44,6 +42,6 @@ msc_home msc_home_said(const msc_func *f, size_t i) { return msc_fact_read(&f->a
 
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {
   if (home == MSC_HOME_DEVICE) return 0;
-  if (home == MSC_HOME_DISK) return DISK_NS + (uint64_t)(1e9 * (double)bytes / cluster->disk_bytes_per_s);
+  if (home == MSC_HOME_DISK) return MSC_DISK_NS + (uint64_t)(1e9 * (double)bytes / cluster->disk_bytes_per_s);
   return (uint64_t)cluster->launch_ns + (uint64_t)(1e9 * (double)bytes / cluster->host_bytes_per_s);
 }

@@ -45,9 +45,10 @@ double mscrt_loss_of(const mscrt_context *c, uint32_t program);
 typedef mscrt_status *mscrt_stream_runner(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                           uint32_t *released);
 /* most: the most calls that it runs in a section; threads: the number of threads of its pool, the stream's own being
- * the first; spin: it waits busily for a moment, as there is a core for it. */
-mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_stream_runner *run,
-                               mscrt_stream **out_stream);
+ * the first; start, unless NULL: each of them calls it when it begins; spin: it waits busily for a moment, as there is
+ * a core for it. */
+mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_pool_start *start,
+                               mscrt_stream_runner *run, mscrt_stream **out_stream);
 void mscrt_stream_free(mscrt_stream *s);
 /* Appends a call of the current section to the queue of the stream; t->number 1 begins a new section. */
 void mscrt_stream_start(mscrt_stream *s, const mscrt_execution *t);

@@ -10,6 +10,7 @@
 
 struct mscrt_stream {
   mscrt_context *c;
+  mscrt_pool_start *start; /* NULL: nothing */
   mscrt_stream_runner *run;
   mscrt_pool *pool;              /* the thread of the stream is its first */
   pthread_t thread;
@@ -58,6 +59,7 @@ static void run_execution(mscrt_stream *s, const mscrt_execution *t) {
 
 static void *stream_main(void *arg) {
   mscrt_stream *s = arg;
+  if (s->start) s->start(NULL);
   for (uint32_t ended = 0;; ended++) {
     while (atomic_load(&s->started) == ended && !atomic_load(&s->stop))
       sleep_on(s, &s->started, ended, &s->thread_sleeps);
@@ -89,15 +91,15 @@ void mscrt_stream_stop(mscrt_stream *s) {
     sleep_on(s, &s->ended, ended, &s->caller_sleeps);
 }
 
-mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_stream_runner *run,
-                               mscrt_stream **out_stream) {
+mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_pool_start *start,
+                               mscrt_stream_runner *run, mscrt_stream **out_stream) {
   mscrt_stream *s = NULL;
   mscrt_status *status = NULL;
   *out_stream = NULL;
   if (posix_memalign((void **)&s, 64, sizeof *s)) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  *s = (mscrt_stream){.c = c, .spin = spin, .run = run};
+  *s = (mscrt_stream){.c = c, .spin = spin, .start = start, .run = run};
   status = mscrt_new_array(&s->queue, most + 1);
-  if (!status) status = mscrt_pool_new(threads, false, NULL, NULL, &s->pool);
+  if (!status) status = mscrt_pool_new(threads, false, start, NULL, &s->pool);
   int error = status ? 0 : pthread_create(&s->thread, NULL, stream_main, s);
   if (error)
     status = mscrt_fail(MSCRT_ENVIRONMENT, "cannot start a thread for collectives or transfers (error %d)", error);

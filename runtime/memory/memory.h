@@ -67,11 +67,37 @@ mscrt_status *mscrt_start_mover(mscrt_context *c);
 /* Opens the file of values on disk once more, for reads and writes of any length through the page cache; the caller
  * closes *out_file. */
 mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
-/* Opens a file without a name in a folder, past the page cache where the file system can; -1 with errno in *error. */
-int mscrt_open_nameless(const char *folder, int *error);
-#define MSCRT_DISK_DEPTH 2 /* blocks of it that are under way at a time */
+
+/* ---- disk.c: values on a disk, and transfers ---- */
+
+#define MSCRT_DISK_DEPTH 2 /* blocks that are under way at a time */
+
+typedef struct {
+  int file;       /* -1: none */
+  uint64_t align; /* of addresses that the file is read to and written from */
+  uint64_t block; /* bytes that a thread moves at a time */
+  uint8_t *room;  /* MSCRT_DISK_DEPTH blocks, for values at other addresses */
+} mscrt_disk;
+
+/* Makes a file of so many bytes in a folder. The caller closes the disk, also after a failure. */
+mscrt_status *mscrt_disk_open(const char *folder, uint64_t bytes, uint64_t block, mscrt_disk *out_disk);
+void mscrt_disk_close(mscrt_disk *d);
 /* Reads or writes a whole range of a file; returns errno, 0 for success. */
 int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset);
+
+/* The transfer of one value. */
+typedef struct {
+  const mscrt_disk *disk;
+  uint8_t *arena; /* the address of the value in the arena */
+  uint8_t *host;  /* where it lives; NULL: at `offset` of the disk */
+  uint64_t offset, bytes;
+  bool stows; /* from the arena to where the value lives; else to the arena */
+} mscrt_value_transfer;
+
+/* Lets the calling thread, which makes transfers, run soon after it is woken. */
+void mscrt_shorten_slice(void *unused);
+/* Moves a value by the threads of a pool, MSCRT_DISK_DEPTH at most; returns errno, 0 for success. */
+int mscrt_move_value(mscrt_pool *pool, const mscrt_value_transfer *m);
 
 /* ---- row_cache.c: tables of which the device holds rows ---- */
 

@@ -7,6 +7,7 @@ import array
 import json
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -209,6 +210,8 @@ def check_told():
     assert max(s["disk_bytes"] for s in stages) == report["offload"]["disk"], stages
     calls = call(MSC, "dump", "plan.bin")
     assert "stow" in calls and "fetch" in calls and "by blocks of 4096" in calls, calls
+    places = re.findall(r"disk\+\d+:\d+w? scratch\+(\d+):", calls)  # disks read to and write from whole sectors
+    assert places and not any(int(at) % 512 for at in places), places
     for s in stages:  # what is kept is fetched once a step at least, and taken back once
         assert s["moved_bytes"] > 1.9 * s["disk_bytes"] and 0 <= s["hidden"] <= 1 and s["intensity"] > 0, s
         assert 0 < s["efficiency"] < 1 and 0 <= s["exposed_ms"] <= s["transfer_ms"], s
@@ -251,7 +254,7 @@ def check_refused():
     compiled(1, {**disk, **ON_DISK})
     full = subprocess.run([MSC, "run", "plan.bin", *data], capture_output=True, text=True, restore_signals=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (need - 1, need - 1)))
-    assert full.returncode and f"needs {need} bytes on the disk of ." in full.stderr, full
+    assert full.returncode and f"no file of {need} bytes can be made in ." in full.stderr, full
 
 
 def main():

@@ -281,6 +281,13 @@ int measure_device(cli *c, measured *m) {
   return code;
 }
 
+const void *measure_compile_product(cli *c, measured *m, size_t *out_bytes) {
+  measuring g = {.c = c, .m = m};
+  if (add_products(&g, 1, 512, MSC_F32, -1, 0) < 0) return NULL;
+  *out_bytes = g.probe[0].bytes;
+  return g.probe[0].plan;
+}
+
 /* ---- what a GPU is ---- */
 
 typedef struct {

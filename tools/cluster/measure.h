@@ -41,6 +41,8 @@ typedef struct {
 int measure_gpu(cli *c, measured *m);
 /* Measures peaks, bandwidth, launch, and the links of several GPUs, by compiled plans. An exit code. */
 int measure_device(cli *c, measured *m);
+/* Returns a plan that multiplies, for one rank, in the context's arena; NULL after a report. */
+const void *measure_compile_product(cli *c, measured *m, size_t *out_bytes);
 
 /* ---- measure_transfers.c ---- */
 

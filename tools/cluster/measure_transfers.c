@@ -1,24 +1,24 @@
 /* measure_transfers.c: a folder in; the speed of transfers of offloaded values, to memory of this host and to a file in
- * the folder, out. Transfers are those of runtime/memory/offload.c: copies within memory, and blocks of a file, some of
- * them under way at a time. */
-#include <errno.h>
-#include <fcntl.h>
+ * the folder, out. They are those of runtime/memory/disk.c, of values as large as a layer's, fetched and taken back by
+ * turns. In a step some run beside calls, and calls wait for others: the mean of both is taken, of times while the
+ * threads of the rank multiply and while they do nothing. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "ir/abi/clock.h"
+#include "passes/cluster.h"
 #include "runtime/memory/memory.h"
-#include "runtime/thread_pool.h"
 #include "tools/cluster/measure.h"
 #include "tools/run/start_ranks.h"
 #include "tools/status.h"
 
-enum { BLOCK = 4 << 20, WINDOWS = 3 };
+enum { VALUE = 1 << 20, BLOCK = 4 << 20, WINDOWS = 3 };
 static const int64_t AREA = (int64_t)256 << 20, QUICK_AREA = (int64_t)64 << 20;
 
-/* What ranks share: nanoseconds of each for a whole area. */
+/* What ranks share: nanoseconds of each for a transfer. */
 typedef struct {
   pthread_barrier_t barrier;
   double host_ns[MEASURE_MAX_RANKS], disk_ns[MEASURE_MAX_RANKS];
@@ -27,85 +27,122 @@ typedef struct {
 typedef struct {
   cli *c;
   const measured *m;
-  const char *folder; /* NULL: no disk is measured */
-  int64_t bytes;
+  const char *folder;  /* NULL: no disk is measured */
+  int64_t bytes;       /* of the area that is moved */
+  const void *product; /* a plan, of so many bytes */
+  size_t product_bytes;
   board *board;
 } measuring;
 
-/* An area in memory, and where it lives: in memory too, or in a file. */
-typedef struct {
-  uint8_t *at, *host;
-  uint8_t *room; /* a block of each thread */
-  int file;
-  int64_t bytes;
-  bool stows;
-  _Atomic int error;
-} moving;
+/* ---- products beside transfers ---- */
 
-static void move_block(void *arg, int64_t i, int worker) {
-  moving *m = arg;
-  int64_t at = i * BLOCK, bytes = m->bytes - at < BLOCK ? m->bytes - at : BLOCK;
-  if (m->host) {
-    memcpy(m->stows ? m->host + at : m->at + at, m->stows ? m->at + at : m->host + at, (size_t)bytes);
-    return;
-  }
-  uint8_t *block = m->room + (int64_t)worker * BLOCK;
-  if (m->stows) memcpy(block, m->at + at, (size_t)bytes);
-  int error = mscrt_pass_block(m->file, m->stows, block, (uint64_t)bytes, (uint64_t)at);
-  if (!m->stows) memcpy(m->at + at, block, (size_t)bytes);
-  if (error) m->error = error;
+typedef struct {
+  mscrt_plan *plan;
+  mscrt_context *ctx;
+  pthread_t thread;
+  bool running;
+  _Atomic bool stop;
+} multiplier;
+
+static void *multiply(void *arg) {
+  multiplier *x = arg;
+  while (!atomic_load(&x->stop)) mscrt_status_free(mscrt_run(x->ctx, "forward", 1, NULL));
+  return NULL;
 }
 
-/* Nanoseconds in which all ranks move the area there and back, halved: the best of some windows. */
-static double time_moves(const measuring *g, mscrt_pool *pool, moving *m) {
-  double best = 0;
-  for (int w = 0; w <= WINDOWS; w++) {
+static mscrt_status *open_multiplier(const measuring *g, multiplier *x) {
+  mscrt_plan_options trust = {.struct_size = sizeof trust, .trust_native = true};
+  mscrt_options o = {.struct_size = sizeof o, .threads = g->m->threads, .cores = g->m->cores};
+  mscrt_status *s = mscrt_plan_open(g->product, g->product_bytes, &trust, &x->plan);
+  if (!s) s = mscrt_open(x->plan, &o, &x->ctx);
+  return s ? s : mscrt_run(x->ctx, "forward", 1, NULL); /* a failure is told here, not in the thread */
+}
+
+static void start_multiplying(multiplier *x) {
+  atomic_store(&x->stop, false);
+  x->running = !pthread_create(&x->thread, NULL, multiply, x);
+}
+
+static void stop_multiplying(multiplier *x) {
+  atomic_store(&x->stop, true);
+  if (x->running) pthread_join(x->thread, NULL);
+  x->running = false;
+}
+
+static void close_multiplier(multiplier *x) {
+  stop_multiplying(x);
+  mscrt_close(x->ctx);
+  mscrt_plan_close(x->plan);
+}
+
+/* ---- transfers ---- */
+
+static int order_of_times(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Nanoseconds of a transfer while all ranks move their areas there and back: the median of some windows. */
+static double time_windows(const measuring *g, mscrt_pool *pool, mscrt_value_transfer m, int *error) {
+  uint8_t *area = m.arena, *host = m.host;
+  int64_t num = g->bytes / VALUE;
+  double ns[WINDOWS];
+  for (int w = -1; w < WINDOWS; w++) { /* the first touches all memory */
     pthread_barrier_wait(&g->board->barrier);
     double begin = (double)msc_clock_ns();
-    for (int back = 0; back < 2; back++) {
-      m->stows = !back;
-      mscrt_pool_run(pool, move_block, m, (m->bytes + BLOCK - 1) / BLOCK);
+    for (int64_t i = 0; i < 2 * num && !*error; i++) {
+      m.stows = i % 2 == 0;
+      m.arena = area + i / 2 * VALUE, m.host = host ? host + i / 2 * VALUE : NULL, m.offset = (uint64_t)(i / 2 * VALUE);
+      *error = mscrt_move_value(pool, &m);
     }
-    double ns = ((double)msc_clock_ns() - begin) / 2;
-    if (w && (w == 1 || ns < best)) best = ns; /* the first touches all memory */
+    if (w >= 0) ns[w] = ((double)msc_clock_ns() - begin) / (double)(2 * num);
   }
-  return best;
+  qsort(ns, WINDOWS, sizeof *ns, order_of_times);
+  return ns[WINDOWS / 2];
 }
 
-static mscrt_status *measure_disk(const measuring *g, int rank, mscrt_pool *alone, moving *m) {
+/* The mean of transfers beside products and alone.  *out_error: errno of the first failure. */
+static double time_transfers(const measuring *g, mscrt_pool *pool, multiplier *x, const mscrt_value_transfer *m,
+                             int *out_error) {
+  *out_error = 0;
+  double alone = time_windows(g, pool, *m, out_error);
+  start_multiplying(x);
+  double beside = time_windows(g, pool, *m, out_error);
+  stop_multiplying(x);
+  return (alone + beside) / 2;
+}
+
+static mscrt_status *time_disk(const measuring *g, int rank, mscrt_pool *alone, multiplier *x, mscrt_value_transfer m) {
   mscrt_pool *pool = NULL;
+  mscrt_disk disk;
   int error;
-  mscrt_status *s = NULL;
-  m->host = NULL;
-  m->file = mscrt_open_nameless(g->folder, &error);
-  if (m->file >= 0) error = posix_fallocate(m->file, 0, (off_t)m->bytes);
-  if (m->file < 0 || error)
-    s = mscrt_fail(MSCRT_ENVIRONMENT, "--offload-path: no file of %" PRId64 " bytes can be made in %s: %s", m->bytes,
-                   g->folder, strerror(error));
-  if (!s) s = mscrt_pool_new(MSCRT_DISK_DEPTH, false, NULL, NULL, &pool);
-  moving none = {.host = m->at, .at = m->at}; /* the others wait for this rank at each barrier all the same */
-  g->board->disk_ns[rank] = time_moves(g, s ? alone : pool, s ? &none : m);
-  if (!s && m->error)
-    s = mscrt_fail(MSCRT_ENVIRONMENT, "--offload-path: a file in %s: %s", g->folder, strerror(m->error));
+  mscrt_status *s = mscrt_disk_open(g->folder, (uint64_t)g->bytes, BLOCK, &disk);
+  if (!s) s = mscrt_pool_new(MSCRT_DISK_DEPTH, false, mscrt_shorten_slice, NULL, &pool);
+  if (!s) m.disk = &disk, m.host = NULL; /* else the others wait for this rank at each barrier all the same */
+  g->board->disk_ns[rank] = time_transfers(g, s ? alone : pool, x, &m, &error);
+  if (!s && error) s = mscrt_fail(MSCRT_ENVIRONMENT, "a file in %s: %s", g->folder, strerror(error));
   mscrt_pool_free(pool);
-  if (m->file >= 0) close(m->file);
-  return s;
-}
-
-static uint8_t *map_area(int64_t bytes) {
-  void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  return at == MAP_FAILED ? NULL : at;
+  mscrt_disk_close(&disk);
+  return s ? mscrt_add_prefix(s, "--offload-path") : NULL;
 }
 
 static int measure_rank(void *arg, int rank, const launcher_line *line) {
   measuring *g = arg;
-  uint8_t *area = map_area(2 * g->bytes + MSCRT_DISK_DEPTH * BLOCK);
+  size_t bytes = 2 * (size_t)g->bytes;
+  void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   mscrt_pool *pool = NULL;
-  mscrt_status *s = area ? mscrt_pool_new(1, false, NULL, NULL, &pool) : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  if (s) return status_of_rank(g->c, line, MSC_E_TARGET, s);
-  moving m = {.at = area, .host = area + g->bytes, .room = area + 2 * g->bytes, .bytes = g->bytes};
-  g->board->host_ns[rank] = time_moves(g, pool, &m);
-  if (g->folder) s = measure_disk(g, rank, pool, &m);
+  multiplier x = {0};
+  int error;
+  mscrt_status *s =
+      area == MAP_FAILED ? mscrt_fail(MSCRT_NO_MEMORY, "out of memory") : mscrt_pool_new(1, false, NULL, NULL, &pool);
+  if (!s) s = open_multiplier(g, &x);
+  if (!s) {
+    mscrt_shorten_slice(NULL);
+    mscrt_value_transfer m = {.arena = area, .host = (uint8_t *)area + g->bytes, .bytes = VALUE};
+    g->board->host_ns[rank] = time_transfers(g, pool, &x, &m, &error);
+    if (g->folder) s = time_disk(g, rank, pool, &x, m);
+  }
+  close_multiplier(&x);
   mscrt_pool_free(pool);
   return s ? status_of_rank(g->c, line, MSC_E_TARGET, s) : CLI_OK;
 }
@@ -116,10 +153,17 @@ static double slowest(const double *ns, int ranks) {
   return most;
 }
 
+/* Bytes per second behind what a transfer takes however short it is, as passes/8_memory/homes.c counts them. */
+static double bytes_per_s(double ns, double fixed_ns) {
+  return VALUE * 1e9 / (ns > 2 * fixed_ns ? ns - fixed_ns : ns / 2);
+}
+
 int measure_transfers(cli *c, const char *folder, measured *m) {
   pthread_barrierattr_t shared;
   measuring g = {.c = c, .m = m, .folder = folder, .bytes = m->quick ? QUICK_AREA : AREA};
   while (g.bytes > m->memory_bytes / 16 && g.bytes > BLOCK) g.bytes /= 2;
+  g.product = measure_compile_product(c, m, &g.product_bytes);
+  if (!g.product) return CLI_ENVIRONMENT;
   g.board = mmap(NULL, sizeof *g.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (g.board == MAP_FAILED) {
     msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
@@ -130,8 +174,8 @@ int measure_transfers(cli *c, const char *folder, measured *m) {
   pthread_barrier_init(&g.board->barrier, &shared, (unsigned)m->ranks);
   int code = start_ranks(c, &(ranks_job){.ranks = m->ranks, .fn = measure_rank, .arg = &g});
   if (!code) {
-    m->host_bytes_per_s = (double)g.bytes / slowest(g.board->host_ns, m->ranks) * 1e9;
-    if (folder) m->disk_bytes_per_s = (double)g.bytes / slowest(g.board->disk_ns, m->ranks) * 1e9;
+    m->host_bytes_per_s = bytes_per_s(slowest(g.board->host_ns, m->ranks), m->launch_ns);
+    if (folder) m->disk_bytes_per_s = bytes_per_s(slowest(g.board->disk_ns, m->ranks), MSC_DISK_NS);
   }
   munmap(g.board, sizeof *g.board);
   return code;
