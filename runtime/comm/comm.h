@@ -73,6 +73,7 @@ typedef struct {
   bool fill;             /* the destination is filled with the identity of the reduction (pairs: zeros) first */
   /* all members reduce the same elements: each may reduce a slice and get the other slices from the other members */
   bool slices;
+  bool scatters;         /* a reduction of which each member takes a part that is not empty, from all members */
   bool same;             /* all members take the same boxes from the same ranks, and combine nothing */
   int64_t elems;         /* of to_box */
   uint64_t src_bytes, dst_bytes; /* bytes of the buffers, as large as the largest part needs */

@@ -134,11 +134,28 @@ static bool take_the_same(int rank, const rank_pull *a, const rank_pull *b) {
   return same;
 }
 
+/* True if a rank takes elements of a reduction from the same ranks, in the same order, as `own` does, which lie in
+ * buffers of the same box. */
+static bool takes_from_the_same(const msc_box_mesh *mesh, const mscrt_collective *c, int rank, const rank_pull *own,
+                                int own_rank, const rank_pull *t) {
+  const msc_pull *p = &own->pull, *q = &t->pull;
+  msc_box a, b;
+  if (c->verb != MSC_REDUCE_SCATTER || !c->from || !p->num_pieces || !q->num_pieces || p->num_terms != q->num_terms)
+    return false;
+  msc_box_buffer(mesh, c->from, c->shape, own_rank, &a);
+  msc_box_buffer(mesh, c->from, c->shape, rank, &b);
+  bool same = !p->identity && !q->identity && are_equal(c->rank, &a, &b);
+  for (int64_t i = 0; same && i < q->num_pieces; i++)
+    same = !memcmp(q->peer + i * q->num_terms, p->peer, (size_t)p->num_terms * sizeof *p->peer);
+  return same;
+}
+
 /* Computes what every rank takes. group_of, unless NULL: by rank, the smallest rank of its group; ranks that take from
- * each other, directly or through others, are in one group. same: by rank, whether it takes what `own` does. e, unless
- * NULL, gets what others take from `rank`. */
+ * each other, directly or through others, are in one group. same: by rank, whether it takes what `own` does;
+ * same_sources: whether it takes from the ranks from which `own` does. e, unless NULL, gets what others take from
+ * `rank`. */
 static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, const rank_pull *own,
-                                  int32_t *group_of, bool *same, mscrt_exchange *e) {
+                                  int32_t *group_of, bool *same, bool *same_sources, mscrt_exchange *e) {
   int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
   for (int32_t r = 0; group_of && r < ranks; r++) group_of[r] = r;
   for (int32_t r = 0; r < ranks; r++) {
@@ -148,6 +165,7 @@ static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscr
       join_groups(group_of, r, (int32_t)t.pull.peer[i]);
     if (!s && e && r != rank) s = append_gives(e, rank, r, &t.pull);
     same[r] = !s && take_the_same(c->rank, own, &t);
+    same_sources[r] = !s && takes_from_the_same(mesh, c, r, own, rank, &t);
     free(t.pull.piece);
     if (s) return s;
   }
@@ -285,19 +303,25 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
                                   bool gives, mscrt_exchange *out_exchange) {
   mscrt_status *s = NULL;
   int32_t *group_of = NULL;
-  bool *same = NULL;
+  bool *same = NULL, *same_sources = NULL;
   int ranks = (int)msc_box_mesh_size(mesh);
   mscrt_exchange *e = out_exchange;
   *e = (mscrt_exchange){.verb = c->verb, .dtype = c->dtype, .reduction = c->reduction, .rank = c->rank};
   rank_pull t = {0};
   MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
   MSCRT_GOTO(mscrt_new_array(&same, ranks));
+  MSCRT_GOTO(mscrt_new_array(&same_sources, ranks));
   MSCRT_GOTO(find_pull(mesh, rank, c, &t));
-  if (p || gives) MSCRT_GOTO(survey_ranks(mesh, rank, c, &t, p ? group_of : NULL, same, gives ? e : NULL));
+  if (p || gives)
+    MSCRT_GOTO(survey_ranks(mesh, rank, c, &t, p ? group_of : NULL, same, same_sources, gives ? e : NULL));
   if (p) MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
   MSCRT_GOTO(set_group(&e->group, rank, ranks, group_of));
   e->same = p || gives;
-  for (int i = 0; i < e->group.num; i++) e->same = e->same && same[e->group.member[i]];
+  e->scatters = gives && t.pull.num_terms == e->group.num && e->group.num > 1;
+  for (int i = 0; i < e->group.num; i++) {
+    e->same = e->same && same[e->group.member[i]];
+    e->scatters = e->scatters && same_sources[e->group.member[i]];
+  }
   e->to_box = e->own_box = t.to_box;
   if (t.by_layout) msc_box_buffer(mesh, c->from, c->shape, rank, &e->own_box);
   e->elems = msc_box_elems(c->rank, &t.to_box);
@@ -313,6 +337,7 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
 fail:
   free(group_of);
   free(same);
+  free(same_sources);
   free(t.pull.piece);
   if (s) mscrt_exchange_free(e);
   return s;
@@ -336,7 +361,7 @@ mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int ran
     if (e->group.partition == number) continue;
     free(e->group.member);
     e->group = (mscrt_members){.partition = number};
-    e->same = false; /* the ranks that came to the group take something else */
+    e->same = e->scatters = false; /* the ranks that came to the group take something else */
     MSCRT_GOTO(set_group(&e->group, rank, p->ranks, group_of));
     *out_ok &= !e->slices || !e->num_cuts || e->num_terms == e->group.num;
   }

@@ -145,15 +145,18 @@ static mscrt_status *check_not_lost(const mscrt_collective_run *r) {
 static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                              const mscrt_site *site, mscrt_ticket *out_ticket) {
   mscrt_collective_run r = {.c = tcp_of(comm), .e = part[0].e, .site = site, .kind = MSCRT_OF_DATA};
-  bool slices = true, ran = false;
+  bool slices = true, scatters = true, ran = false;
   *out_ticket = (mscrt_ticket){0};
   atomic_store(&r.c->m.step, site->step);
   if (part[0].e->group.num == 1) return mscrt_run_alone(&r, pool, num, part);
   MSCRT_CHECK(check_not_lost(&r));
-  for (uint32_t i = 0; i < num; i++) slices = slices && part[i].e->slices;
+  for (uint32_t i = 0; i < num; i++) {
+    slices = slices && part[i].e->slices;
+    scatters = scatters && part[i].e->scatters;
+  }
   find_members_here(&r);
   if (r.c->local) mscrt_local_note_step(r.c->local, site->step);
-  if (slices && r.c->o.shares) MSCRT_CHECK(mscrt_run_host_slices(&r, pool, num, part, &ran));
+  if ((slices || scatters) && r.c->o.shares) MSCRT_CHECK(mscrt_run_host_slices(&r, pool, num, part, &ran));
   if (ran) return NULL;
   uint64_t bytes = 0; /* the same on all members */
   for (uint32_t i = 0; i < num; i++) bytes += part[i].e->src_bytes + part[i].e->dst_bytes;
