@@ -294,6 +294,15 @@ forgotten.step(x=xs[:8], y=ys[:8])
 del forgotten
 gc.collect()
 expect.check("a job that nobody has is closed", threading.active_count() == before)
+gc.disable()
+forgotten = plans[4].run()
+try:
+    forgotten.step(x=xs[:8], y=[9] * 8)
+except msc.Error as e:
+    expect.check(f"labels of no class: {e}", "out of range" in str(e))
+del forgotten
+expect.check("so is one that failed, at once", threading.active_count() == before)
+gc.enable()
 write(
     "endless.py", f"""import msc
 plan = msc.Plan.load("plan.bin", libraries={BUILD!r})
@@ -311,6 +320,47 @@ threading.Thread(target=run.stdout.read, daemon=True).start()
 begin = time.monotonic()
 expect.check("an interrupt ends it", "KeyboardInterrupt" in run.stderr.read() and run.wait(30) != 0
              and time.monotonic() - begin < 30)
+
+# Calls of several threads wait for each other: together they train as one does. What is closed meanwhile says so.
+for ranks in (1, 2):
+    with plans[ranks].run(seed=3) as job:
+        alone = [job.step(x=xs[:8], y=ys[:8]) for _ in range(24)]
+    with plans[ranks].run(seed=3) as job:
+        together, ends = [], []
+
+        def train():
+            for _ in range(6):
+                together.append(job.step(x=xs[:8], y=ys[:8]))
+                job.predict("logits", x=xs[:3])
+
+        def train_on():
+            try:
+                while True:
+                    job.step(x=xs[:8], y=ys[:8])
+            except msc.Error as e:
+                ends.append(str(e))
+
+        for work in (train, train_on):
+            threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            if work is train_on:
+                job.close()
+            for thread in threads:
+                thread.join(60)
+        expect.check(f"{ranks} ranks: {sorted(together)} {sorted(alone)}", sorted(together) == sorted(alone))
+        expect.check(f"{ranks} ranks: {ends}", ends == ["this job is closed"] * 4)
+
+# A path is text, bytes of any kind, or an object that has one; no byte of it is lost.
+with plans[1].run() as job:
+    for path in (b"weights \xff.st", os.fsdecode(b"weights \xff.st")):
+        job.save(path)
+        job.load(path)
+        os.unlink(path)
+    refuses(lambda: job.save("weights.st\0.old"), ValueError, "'weights.st\\x00.old' has a zero byte")
+    refuses(lambda: job.read("second.weight\0"), msc.Error, "there is no parameter")
+    refuses(lambda: job.load(None), TypeError, "NoneType")
+expect.check("nothing written", not os.path.exists("weights.st"))
 
 # A process that is forked while a job is open has none of its threads: it is told so at once, and closes nothing.
 for ranks in (1, 2):

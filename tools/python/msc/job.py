@@ -1,5 +1,6 @@
 """Job: the ranks of a plan, each in a thread of its own; batches in, losses, outputs and parameters out."""
 import ctypes
+import functools
 import math
 import mmap
 import os
@@ -9,12 +10,13 @@ import sys
 import threading
 import weakref
 from ctypes import byref, c_double, c_void_p
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, TypeVar, cast
 
 from msc import native, runtime
 from msc.array import KINDS, Array, Borrowed
 from msc.native import RunError
 from msc.ops import Error
+from msc.runtime import c_text
 
 
 class _Rank(threading.Thread):
@@ -31,11 +33,14 @@ class _Rank(threading.Thread):
             ticket, function = self.work.get()
             if function is None:
                 return
+            value = failure = None
             try:
-                self.results.put((ticket, function(), None))
+                value = function()
             except BaseException as e:  # goes to whoever waits
-                self.results.put((ticket, None, e))
-            del function  # which knows the job: an idle thread does not keep it alive
+                failure = e.with_traceback(None)
+            del function  # which knows the job, as frames do: its own thread must not be the last that has it
+            self.results.put((ticket, value, failure))
+            del value, failure
 
 
 class _Lease:
@@ -77,8 +82,25 @@ class Workspace:
         return ctypes.addressof(ctypes.c_char.from_buffer(mapping)), nbytes, mapping
 
 
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+def _alone(call: _Call) -> _Call:
+    """A call of an open job, for which calls of other threads wait, those of jobs with the same parameters too."""
+
+    @functools.wraps(call)
+    def wait_and_call(self, *arguments, **named):
+        self._check_open()
+        with self._turn:
+            self._check_open()
+            return call(self, *arguments, **named)
+
+    return cast(_Call, wait_and_call)
+
+
 class Job:
-    """A running plan; made by Plan.run.  Used by one thread at a time; ends with its `with` block or close().
+    """A running plan; made by Plan.run.  Calls from several threads wait for each other, but for cancel().  Ends with
+    its `with` block or close().
 
         with plan.run(seed=1) as job:
             for x, y in batches:
@@ -106,6 +128,7 @@ class Job:
             raise Error(f"address={address!r}: where several processes meet; say which rank this one is")
         self._workspace = workspace  # a Workspace in which the arena of the only rank lies
         self._owner, self._sharers = parameters_of, weakref.WeakSet()  # of jobs whose parameters are those of this one
+        self._turn = threading.RLock() if parameters_of is None else parameters_of._turn
         self.plan, self._library, self._process = plan, plan.library, os.getpid()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._ticket, self._closed, self._last, self._lease = 0, False, None, None
@@ -114,7 +137,7 @@ class Job:
         self._contexts: Dict[int, c_void_p] = {r: c_void_p() for r in mine}
         # one rank needs no thread of its own
         self._ranks: List[_Rank] = [_Rank(self._results) for _ in mine] if len(mine) > 1 else []
-        meet = (address or f"@msc-{os.getpid()}-{secrets.token_hex(8)}").encode() if plan.ranks > 1 else None
+        meet = c_text(address or f"@msc-{os.getpid()}-{secrets.token_hex(8)}") if plan.ranks > 1 else None
         if rank is not None and plan.ranks > 1 and not address:
             raise Error("rank is one of several processes: they need an address to meet at, as '@my-job'")
         try:
@@ -126,7 +149,7 @@ class Job:
                 self._owner._sharers.add(self)
             self._all(lambda r: self._open(r, seed, threads, timeout, meet))
             if self._owner is None and self._library.mscrt_plan_weights(plan.handle) is not None:
-                folder = os.fspath(plan._folder).encode()
+                folder = c_text(plan._folder)
                 native.check(self._library, self._library.mscrt_plan_check_files(plan.handle, folder))
                 self._all(lambda r: self._check("mscrt_load_weights", r, folder))
         except BaseException:
@@ -168,7 +191,10 @@ class Job:
                 values[rank] = value
                 failures += [failure] if failure else []
         if failures:
-            raise next((f for f in failures if getattr(f, "code", "") != "PEER"), failures[0])
+            try:
+                raise next((f for f in failures if getattr(f, "code", "") != "PEER"), failures[0])
+            finally:
+                del failures, failure  # else they keep this frame, and so the job, until garbage is collected
         return [values[rank] for rank in places]
 
     def _check_open(self):
@@ -189,9 +215,9 @@ class Job:
 
         def run(rank):
             for name, memory in given.items():
-                self._check("mscrt_borrow_input", rank, name.encode(), memory.address, memory.nbytes)
+                self._check("mscrt_borrow_input", rank, c_text(name), memory.address, memory.nbytes)
             loss = c_double()
-            self._check("mscrt_run", rank, section.encode(), 1, byref(loss))
+            self._check("mscrt_run", rank, c_text(section), 1, byref(loss))
             return loss.value
 
         self._held.update(given)
@@ -209,22 +235,22 @@ class Job:
                 raise Error(f"input '{name}' has the shape {list(shape)}, not {list(memory.shape)}")
         return given
 
+    @_alone
     def step(self, **inputs: Any) -> float:
         """One training step on whole batches, one for each input: arrays of the input's element type and shape, of
         plan.micro_batches times as many samples.  Returns the loss.  On one rank arrays are not copied, and an input
         that is not given has the array of the step before, with what is in it now."""
-        self._check_open()
         return self._run("train", self._whole(inputs, self.plan.micro_batches))
 
+    @_alone
     def evaluate(self, **inputs: Any) -> float:
         """The loss of a whole batch; nothing is trained."""
-        self._check_open()
         return self._run("forward", self._whole(inputs))
 
+    @_alone
     def predict(self, *outputs: str, **inputs: Any):
         """Outputs for any number of samples, the same in all inputs that have a batch: one name gives an Array,
         several, or none for all that can be told, a dictionary.  Labels may be left out.  Nothing is trained."""
-        self._check_open()
         known = self.plan.outputs.get("forward", {})
         for name in outputs:
             if name not in known:
@@ -283,13 +309,13 @@ class Job:
 
     # ---- numbers that change between steps ----
 
+    @_alone
     def set(self, name: str, value: float) -> None:
         """Changes one of plan.scalars for the steps from the next one on."""
-        self._check_open()
         value = float(value)
         if not math.isfinite(value):
             raise Error(f"{name} = {value}: no finite number")
-        self._all(lambda rank: self._check("mscrt_set_scalar", rank, name.encode(), value))
+        self._all(lambda rank: self._check("mscrt_set_scalar", rank, c_text(name), value))
 
     @property
     def lr(self) -> float:
@@ -304,9 +330,9 @@ class Job:
 
     # ---- values ----
 
+    @_alone
     def read(self, name: str) -> Array:
         """A parameter or state, or an output of the step that ran last, whole."""
-        self._check_open()
         v = self.plan.parameters.get(name) or self.plan.outputs.get(self._last or "", {}).get(name)
         if v is None:
             raise Error(f"there is no parameter '{name}', nor an output of what ran last")
@@ -316,13 +342,13 @@ class Job:
 
     def _read_into(self, name, address, nbytes):
         first = next(iter(self._contexts))
-        self._all(lambda rank: self._check("mscrt_read", rank, name.encode(), address if rank == first else None,
+        self._all(lambda rank: self._check("mscrt_read", rank, c_text(name), address if rank == first else None,
                                            nbytes))
 
+    @_alone
     def _compute(self, inputs, outputs):
         """Section "forward" of a job of one rank, from and into memory of the caller: lists of names, as bytes,
         addresses and sizes.  Nobody needs that memory afterwards but the caller: the next call is given all again."""
-        self._check_open()
         library, context = self._library, self._contexts[0]
         for name, address, nbytes in inputs:
             native.check(library, library.mscrt_borrow_input(context, name, address, nbytes))
@@ -330,16 +356,16 @@ class Job:
             native.check(library, library.mscrt_borrow_output(context, b"forward", name, address, nbytes))
         native.check(library, library.mscrt_run(context, b"forward", 1, None))
 
+    @_alone
     def view(self, name: str) -> Array:
         """A parameter or state of a job of one rank in its own memory: steps change it, and what is written there the
         next step takes.  It can be looked at as long as anybody has it, also after close()."""
-        self._check_open()
         v = self.plan.parameters.get(name)
         if v is None:
             raise Error(f"there is no parameter '{name}'")
         tensor = runtime._Tensor()
         if self.plan.ranks == 1:
-            self._check("mscrt_local", 0, name.encode(), byref(tensor))
+            self._check("mscrt_local", 0, c_text(name), byref(tensor))
         if self.plan.ranks > 1 or math.prod(tensor.room[:tensor.rank]) != math.prod(v.shape):
             raise Error(f"{name} does not lie in one piece in the memory of one rank: read it")
         self._lease = self._lease or _Lease(self._library, self._contexts[0])
@@ -347,28 +373,28 @@ class Job:
         memory.lease = self._lease
         return Array(v.dtype, v.shape, memory)
 
+    @_alone
     def load(self, path) -> None:
         """Parameters, and state if it is there, from a safetensors file, a checkpoint, or what Hugging Face or PyTorch
         wrote."""
-        self._check_open()
-        self._all(lambda rank: self._check("mscrt_load", rank, os.fspath(path).encode()))
+        self._all(lambda rank: self._check("mscrt_load", rank, c_text(path)))
 
+    @_alone
     def save(self, path) -> None:
         """Writes whole parameters to a safetensors file; what stood there before stays until the new one is
         complete."""
-        self._check_open()
-        self._all(lambda rank: self._check("mscrt_save", rank, os.fspath(path).encode()))
+        self._all(lambda rank: self._check("mscrt_save", rank, c_text(path)))
 
+    @_alone
     def checkpoint(self, path) -> None:
         """Makes a folder with parameters, state, the number of steps and the seed: resume goes on bit for bit, also in
         a job of other ranks."""
-        self._check_open()
-        self._all(lambda rank: self._check("mscrt_checkpoint", rank, os.fspath(path).encode()))
+        self._all(lambda rank: self._check("mscrt_checkpoint", rank, c_text(path)))
 
+    @_alone
     def resume(self, path) -> None:
         """Goes on where the job was that wrote this checkpoint."""
-        self._check_open()
-        self._all(lambda rank: self._check("mscrt_resume", rank, os.fspath(path).encode()))
+        self._all(lambda rank: self._check("mscrt_resume", rank, c_text(path)))
 
     # ---- the end ----
 
@@ -383,6 +409,12 @@ class Job:
         """Gives back memory and threads; may be called again.  In a process that was forked from the job's it does
         nothing."""
         if self._closed or self._process != os.getpid():
+            return
+        with self._turn:
+            self._close()
+
+    def _close(self):
+        if self._closed:
             return
         for job in list(self._sharers):
             job.close()

@@ -13,6 +13,7 @@ from msc import native, runtime
 from msc.native import CompileError, CompileWarning, Message
 from msc.ops import Error
 from msc.processes import from_torchrun
+from msc.runtime import c_text
 
 
 class Variable(NamedTuple):
@@ -87,8 +88,8 @@ def compile(model,
     """
     name, data, folder = _model_bytes(model)
     library = native.compiler(libraries)
-    opened = (native.OpenSize * max(len(sizes or {}), 1))(*((n.encode(), s) for n, s in (sizes or {}).items()))
-    words = [None if w is None else w.encode() for w in (target, cpu, cluster)]
+    opened = (native.OpenSize * max(len(sizes or {}), 1))(*((c_text(n), s) for n, s in (sizes or {}).items()))
+    words = [None if w is None else c_text(w) for w in (target, cpu, cluster)]
     options = native.CompilerOptions(ctypes.sizeof(native.CompilerOptions), 0, *words, time_limit, len(sizes or {}),
                                      opened)
     compiler = library.msc_compiler_new(byref(options))
@@ -99,7 +100,7 @@ def compile(model,
         out, num = c_void_p(), c_size_t()
         ok = library.msc_compiler_configure(compiler, b"keys", text, len(text))
         ok = ok and native.interruptible(
-            lambda: library.msc_compiler_compile(compiler, name.encode(), data, len(data), byref(out), byref(num)),
+            lambda: library.msc_compiler_compile(compiler, c_text(name), data, len(data), byref(out), byref(num)),
             lambda: library.msc_compiler_cancel(compiler))
         messages = _messages(library, compiler)
         if not ok:

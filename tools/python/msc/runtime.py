@@ -9,6 +9,7 @@ A plan may be used by one thread at a time and waits for its turn; after close()
 import array
 import ctypes
 import math
+import os
 import threading
 from ctypes import (POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64,
                     c_void_p)
@@ -23,6 +24,14 @@ DTYPES = (("f32", 4, "f", "f"), ("f16", 2, None, "eH"), ("bf16", 2, None, "H"),
 
 class Error(RuntimeError):
     """What a status of the runtime says."""
+
+
+def c_text(text) -> bytes:
+    """A name or a path as the libraries take it."""
+    data = os.fsencode(text)
+    if 0 in data:
+        raise ValueError(f"{text!r} has a zero byte")
+    return data
 
 
 class _Tensor(Structure):
@@ -102,7 +111,7 @@ class Plan:
         self._plan, self._context, self._lock = c_void_p(), c_void_p(), threading.RLock()
         self._library = _open_library(library)
         try:
-            self._check("mscrt_plan_read", path.encode(), byref(_PlanOptions(ctypes.sizeof(_PlanOptions), True)),
+            self._check("mscrt_plan_read", c_text(path), byref(_PlanOptions(ctypes.sizeof(_PlanOptions), True)),
                         byref(self._plan))
             self._check("mscrt_open", self._plan, byref(_Options(struct_size=ctypes.sizeof(_Options), ranks=1,
                                                                  seed=seed, threads=threads)), byref(self._context))
@@ -143,10 +152,10 @@ class Plan:
 
     def load(self, path):
         """Parameters from a safetensors file."""
-        self._call("mscrt_load", path.encode())
+        self._call("mscrt_load", c_text(path))
 
     def save(self, path):
-        self._call("mscrt_save", path.encode())
+        self._call("mscrt_save", c_text(path))
 
     def run(self, section, output=None, **inputs):
         """Runs a section once on whole batches.  The loss of "train", or an output's elements, row major; its shape is
@@ -160,16 +169,16 @@ class Plan:
                 if name not in self.inputs:
                     raise Error(f"the model has no input '{name}'; its inputs are: {', '.join(self.inputs)}")
                 data = _bytes_of(name, batch, *self.inputs[name])
-                self._call("mscrt_set_input", name.encode(), data, len(data))
+                self._call("mscrt_set_input", c_text(name), data, len(data))
             loss = c_double()
-            self._call("mscrt_run", section.encode(), 1, byref(loss))
+            self._call("mscrt_run", c_text(section), 1, byref(loss))
             return loss.value if output is None else self._read(output, *self.outputs[section, output])
 
     def _read(self, name, dtype, shape):
         _, size, code, _ = DTYPES[dtype]
         num = math.prod(shape) * size
         room = ctypes.create_string_buffer(max(num, 1))
-        self._call("mscrt_read", name.encode(), room, num)
+        self._call("mscrt_read", c_text(name), room, num)
         return array.array(code, room.raw[:num]) if code else room.raw[:num]
 
     def close(self):

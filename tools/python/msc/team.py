@@ -5,6 +5,7 @@ from typing import Optional, Sequence
 
 from msc import native, runtime
 from msc.ops import Error
+from msc.runtime import c_text
 
 _OPERATIONS = ("sum", "max", "min", "prod")
 _all: Optional["Team"] = None  # the team of init, as that of other frameworks
@@ -118,8 +119,8 @@ def init(backend: Optional[str] = None,
         rank, ranks = int(os.environ["RANK"]), int(torch)
         address = address or f"{os.environ['MASTER_ADDR']}:{int(os.environ['MASTER_PORT']) + 1}"  # beside torch's own
     if ranks is not None:
-        o.rank, o.ranks, o.address = rank or 0, ranks, address.encode() if address else None
-    native.check(library, library.mscrt_init(backend.encode() if backend else None, ctypes.byref(o), ctypes.byref(out)))
+        o.rank, o.ranks, o.address = rank or 0, ranks, c_text(address) if address else None
+    native.check(library, library.mscrt_init(c_text(backend) if backend else None, ctypes.byref(o), ctypes.byref(out)))
     _all = Team(out, library)
     return _all
 
