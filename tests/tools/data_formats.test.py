@@ -73,10 +73,11 @@ def png(height, width, pixel):
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-def put_tar(path, members):
-    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as out:
+def put_tar(path, members, form=tarfile.GNU_FORMAT, **headers):
+    with tarfile.open(path, "w", format=form) as out:
         for name, data in members:
             info = tarfile.TarInfo(name)
+            info.pax_headers = headers
             info.size = len(data)
             out.addfile(info, io.BytesIO(data))
 
@@ -139,6 +140,12 @@ members = [(f"{'d' * 120}/{i:03}.{end}", data) for i in range(COUNT)
 put_tar("a.tar", members)
 for ranks in (1, 2):
     expect.check(f"tar on {ranks}", losses(f"images{ranks}.bin", "x=a.tar:npy y=a.tar:cls") == wanted[ranks])
+put_tar("pax.tar", members, tarfile.PAX_FORMAT, comment="a" * 5000)  # in front of the name
+expect.check("tar of pax", losses("images1.bin", "x=pax.tar:npy y=pax.tar:cls") == wanted[1])
+put_tar("pax.tar", members, tarfile.PAX_FORMAT, comment="a" * (1 << 20))
+refuses("images1.bin", "x=pax.tar:npy y=y.npy", "pax.tar: a header of 10[0-9]* bytes, 1048576 are the most")
+put_tar("long.tar", [("d/" * 2500 + name, data) for name, data in members])
+refuses("images1.bin", "x=long.tar:npy y=y.npy", "long.tar: a name of 51[0-9]* bytes, 4095 are the most")
 refuses("images1.bin", "x=a.tar y=y.npy", "which members are meant")
 refuses("images1.bin", "x=a.tar:jpg y=y.npy", r"sample 0, '.*', has no member .jpg")
 put_tar("gap.tar", members[:-2] + members[-1:])

@@ -9,7 +9,7 @@
 
 #include "runtime/data/data.h"
 
-enum { BLOCK = 512, MAX_NAME = 4096, MAX_MEMBER = 1 << 30 };
+enum { BLOCK = 512, MAX_NAME = 4096, MAX_HEADER = 1 << 20, MAX_MEMBER = 1 << 30 };
 
 typedef enum { PICTURES, ARRAYS, NUMBERS } content;
 
@@ -68,29 +68,33 @@ static bool is_zero(const uint8_t head[BLOCK]) {
   return true;
 }
 
-/* The name in a pax header's record "LENGTH path=NAME\n". */
-static void find_pax_path(const char *text, size_t num, char name[MAX_NAME]) {
+/* Finds the name in a pax header's records "LENGTH path=NAME\n", the last one; without one it stays as it was. */
+static void find_pax_path(const char *text, size_t num, const char **name, size_t *name_bytes) {
   for (const char *p = text, *end = text + num; p < end;) {
     char *blank;
     unsigned long length = strtoul(p, &blank, 10);
-    if (blank == p || *blank != ' ' || length == 0 || length > (size_t)(end - p)) return;
+    if (blank == p || *blank != ' ' || length > (size_t)(end - p) || length < (size_t)(blank + 1 - p)) return;
     size_t left = length - (size_t)(blank + 1 - p);
-    if (left > 6 && !memcmp(blank + 1, "path=", 5) && left - 6 < MAX_NAME) {
-      memcpy(name, blank + 6, left - 6);
-      name[left - 6] = 0;
-    }
+    if (left > 6 && !memcmp(blank + 1, "path=", 5)) *name = blank + 6, *name_bytes = left - 6;
     p += length;
   }
 }
 
-/* The name that a header of kind L or x holds for the member behind it. */
+/* Reads the name that a header of kind L or x holds for the member behind it; `name` stays if it holds none. */
 static mscrt_status *read_long_name(const archive *a, uint64_t at, uint64_t bytes, bool pax, char name[MAX_NAME]) {
-  char text[MAX_NAME] = "";
-  size_t num = bytes < MAX_NAME - 1 ? (size_t)bytes : MAX_NAME - 1;
-  MSCRT_CHECK(mscrt_blob_read(&a->blob, at, text, num));
-  if (pax) find_pax_path(text, num, name);
-  else memcpy(name, text, MAX_NAME);
-  return NULL;
+  char *text = NULL;
+  if (bytes > MAX_HEADER)
+    return mscrt_bad_file(&a->blob, "a header of %" PRIu64 " bytes, %d are the most", bytes, MAX_HEADER);
+  MSCRT_CHECK(mscrt_allocate((void **)&text, (size_t)bytes + 1, 1));
+  mscrt_status *s = mscrt_blob_read(&a->blob, at, text, (size_t)bytes);
+  const char *found = text;
+  size_t num = pax ? 0 : strlen(text);
+  if (!s && pax) find_pax_path(text, (size_t)bytes, &found, &num);
+  if (!s && num >= MAX_NAME)
+    s = mscrt_bad_file(&a->blob, "a name of %zu bytes, %d are the most", num, MAX_NAME - 1);
+  if (!s && num) memcpy(name, found, num), name[num] = 0;
+  free(text);
+  return s;
 }
 
 static void name_of_header(const uint8_t head[BLOCK], char name[MAX_NAME]) {
