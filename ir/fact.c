@@ -59,7 +59,7 @@ static bool is_word_of(msc_word_set set, const msc_attr_value *v) {
   return v->kind == MSC_ATTR_STR && msc_word_parse(set, v->s) >= 0;
 }
 
-static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
+bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
   switch (kind) {
     case MSC_FACT_INT: return v->kind == MSC_ATTR_INT;
     case MSC_FACT_FLOAT: return v->kind == MSC_ATTR_FLOAT;
@@ -111,8 +111,9 @@ static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const 
   for (size_t i = 0; i < NUM_MEMBERSHIPS; i++) {
     if (membership[i].of != of->name || membership[i].name != a->name) continue;
     msc_fact_kind kind = membership[i].is_text ? MSC_FACT_TEXT : msc_fact_row_of(a->name)->kind;
-    return fits(kind, &a->value) ? NULL
-                                 : msc_arena_printf(arena, "member '%s' must be %s", a->name, msc_fact_kind_text(kind));
+    return msc_fact_fits(kind, &a->value)
+               ? NULL
+               : msc_arena_printf(arena, "member '%s' must be %s", a->name, msc_fact_kind_text(kind));
   }
   while ((row = msc_fact_member(of, &at))) known[num++] = row->name;
   const char *near = msc_nearest(a->name, known, num);
@@ -133,7 +134,7 @@ static const char *wrong_members(msc_arena *arena, const msc_fact_row *of, const
 const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v) {
   size_t first = 0;
   if (msc_fact_is_users(row)) return NULL; /* pass annotations reports it */
-  if (!fits(row->kind, v)) return msc_arena_printf(arena, "must be %s", msc_fact_kind_text(row->kind));
+  if (!msc_fact_fits(row->kind, v)) return msc_arena_printf(arena, "must be %s", msc_fact_kind_text(row->kind));
   return msc_fact_member(row, &first) ? wrong_members(arena, row, v) : NULL;
 }
 

@@ -76,6 +76,7 @@ extern const msc_fact_row msc_fact_rows[MSC_NUM_FACTS];
 /* The row of an interned name; NULL: it is no fact's. */
 const msc_fact_row *msc_fact_row_of(const char *name);
 const char *msc_fact_kind_text(msc_fact_kind kind);
+bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v);
 /* The fault of a value of this fact, to follow the fact's name in a message: "must be a list"; NULL: none. */
 const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v);
 /* Goes over the facts that the dictionaries of fact `of` may hold: returns the next one, from row *at on, and moves

@@ -216,10 +216,75 @@ static bool say_batch_dims(msc_func *f) {
   return true;
 }
 
+/* Checks that what the user says of a module, a function or an argument is of its kind, as whoever reads it expects. A
+ * layout is a text as long as there is no mesh. */
+static bool check_kinds(const msc_module *m, const msc_loc *loc, const char *what, const msc_attr *attrs, size_t num) {
+  bool ok = true;
+  for (size_t i = 0; i < num; i++) {
+    const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
+    bool is_text = row && row->kind == MSC_FACT_LAYOUT && attrs[i].value.kind == MSC_ATTR_STR;
+    if (!row || !msc_fact_is_users(row) || required_form(row->kind) || is_text ||
+        msc_fact_fits(row->kind, &attrs[i].value))
+      continue;
+    ok = msc_error(m->ctx, MSC_E_ROW, loc, "%s: attribute %s must be %s", what, row->name,
+                   msc_fact_kind_text(row->kind));
+  }
+  return ok;
+}
+
+static bool check_all_kinds(const msc_module *m) {
+  bool ok = check_kinds(m, m->first ? m->first->loc : NULL, "module", m->attrs, m->num_attrs);
+  for (const msc_func *f = m->first; f; f = f->next) {
+    ok &= check_kinds(m, f->loc, f->name, f->attrs, f->num_attrs);
+    for (size_t i = 0; i < f->body->num_args; i++)
+      ok &= check_kinds(m, f->loc, f->body->args[i]->name ? f->body->args[i]->name : f->name, f->arg[i].attrs,
+                        f->arg[i].num_attrs);
+  }
+  return ok;
+}
+
+/* Checks that a result which becomes an argument, as a running mean does, is a tensor like it. */
+static bool check_ties(const msc_func *f) {
+  const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
+  const msc_op *ret = f->body->last;
+  for (size_t i = 0; ties && i < ties->list.num; i++) {
+    int64_t arg = ties->list.v[i].i;
+    if (arg == -1) continue;
+    if (arg < -1 || arg >= (int64_t)f->body->num_args || i >= ret->num_in)
+      return msc_error(f->module->ctx, MSC_E_ROW, f->loc,
+                       "%s: ties: result %zu becomes argument %" PRId64 ", of %zu results and %zu arguments", f->name,
+                       i, arg, (size_t)ret->num_in, f->body->num_args);
+    if (!msc_same_tensor(ret->in[i].value->type, f->body->args[arg]->type))
+      return msc_error(f->module->ctx, MSC_E_ROW, f->loc,
+                       "%s: ties: result %zu becomes argument '%s', which is a tensor of another type", f->name, i,
+                       msc_name_of_arg(f, (size_t)arg));
+  }
+  return true;
+}
+
+/* Training is of the function "forward", and of its loss: what is said of another one would have no effect. */
+static bool check_training(const msc_func *f) {
+  static const char *const facts[] = {MSC_FACT(optimizer), MSC_FACT(micro_size)};
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+    if (msc_func_attr(f, facts[i]) && strcmp(f->name, "forward"))
+      return msc_error(f->module->ctx, MSC_E_OPTIMIZER, f->loc,
+                       "%s: it has the attribute %s, but what is trained is the function \"forward\"", f->name,
+                       facts[i]);
+  const msc_func *taken = msc_find_func(f->module, "train");
+  if (!msc_func_attr(f, MSC_FACT(optimizer))) return true;
+  if (taken)
+    return msc_error(f->module->ctx, MSC_E_OPTIMIZER, taken->loc,
+                     "train: training makes a function of this name; give this one another");
+  return msc_func_attr(f, MSC_FACT(loss)) ||
+         msc_error(f->module->ctx, MSC_E_OPTIMIZER, f->loc,
+                   "%s: an optimizer without a loss; say which of its results that is, as loss = 0", f->name);
+}
+
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
+  MSC_TRY(check_all_kinds(m));
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
-    ok &= say_batch_dims(f);
+    ok &= check_training(f) && check_ties(f) && say_batch_dims(f);
     for (size_t i = 0; i < f->body->num_args; i++) ok &= check_arg_annotations(f, i, pass->scratch);
     for (msc_op *op = f->body->first; op; op = op->next) {
       ok &= check_op_annotations(op, pass->scratch);

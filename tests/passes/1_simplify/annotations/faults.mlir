@@ -54,3 +54,74 @@ module {
   }) {sym_name = "forward",
       arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.batch_dim = 1 : i64, msc.name = "y", msc.role = "data"}, {msc.batch_dim = 0 : i64, msc.name = "z", msc.role = "data"}]} : () -> ()
 }
+// -----
+module {
+  // expected-error @below {{model: it has the attribute optimizer, but what is trained is the function "forward"}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>, %w: tensor<4xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.reduce_sum"(%0) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
+    "msc.return"(%1) : (tensor<f32>) -> ()
+  }) {sym_name = "model", loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-01 : f64},
+      arg_attrs = [{msc.name = "x"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
+  // expected-error @below {{batch: it has the attribute micro_size, but what is trained is the function "forward"}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>):
+    "msc.return"(%x) : (tensor<4xf32>) -> ()
+  }) {sym_name = "batch", micro_size = 2 : i64} : () -> ()
+}
+// -----
+module {
+  // expected-error @below {{forward: an optimizer without a loss; say which of its results that is, as loss = 0}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>, %w: tensor<4xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.reduce_sum"(%0) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
+    "msc.return"(%1) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", optimizer = {kind = "sgd", lr = 1.0e-01 : f64},
+      arg_attrs = [{msc.name = "x"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
+}
+// -----
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>, %w: tensor<4xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.reduce_sum"(%0) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
+    "msc.return"(%1) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-01 : f64},
+      arg_attrs = [{msc.name = "x"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
+  // expected-error @below {{train: training makes a function of this name; give this one another}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>):
+    "msc.return"(%x) : (tensor<4xf32>) -> ()
+  }) {sym_name = "train"} : () -> ()
+}
+// -----
+module attributes {msc.name = 3 : i64} {
+  // expected-error @below {{module: attribute msc.name must be a string}}
+  // expected-error @below {{forward: attribute results must be a list of strings}}
+  // expected-error @below {{w: attribute msc.name must be a string}}
+  // expected-error @below {{w: attribute msc.init must be a string}}
+  // expected-error @below {{x: attribute msc.shape must be a list of integers}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>, %w: tensor<4xf32>):
+    %0 = "msc.mul"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    "msc.return"(%0) : (tensor<4xf32>) -> ()
+  }) {sym_name = "forward", results = [0],
+      arg_attrs = [{msc.name = "x", msc.shape = 4 : i64},
+                   {msc.name = false, msc.role = "parameter", msc.init = 1.0e+00 : f64}]} : () -> ()
+}
+// -----
+module {
+  // expected-error @below {{forward: ties: result 0 becomes argument 'x', which is a tensor of another type}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>):
+    %0 = "msc.reduce_sum"(%x) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
+    "msc.return"(%0) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", ties = [0], arg_attrs = [{msc.name = "x"}]} : () -> ()
+  // expected-error @below {{other: ties: result 0 becomes argument 3, of 1 results and 1 arguments}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4xf32>):
+    "msc.return"(%x) : (tensor<4xf32>) -> ()
+  }) {sym_name = "other", ties = [3], arg_attrs = [{msc.name = "x"}]} : () -> ()
+}
