@@ -239,13 +239,19 @@ static void pack_terms(product *p, const multiplying *x, const LLVMValueRef *row
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* How many terms of all panels are packed together: so many that reading goes from line to line, and fewer where terms
- * lie a multiple of 4096 bytes apart, since the nearest cache has few places for those. */
+/* True if elements of an operand that are so many apart are a multiple of 4096 bytes apart: the nearest cache has few
+ * places for those. */
+static LLVMValueRef places_meet(product *p, LLVMValueRef step) {
+  enum { PLACES = 4096 };
+  LLVMValueRef apart = LLVMBuildAnd(p->b, step, i64(p, PLACES / p->operand_bytes - 1), "");
+  return LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
+}
+
+/* How many terms of all panels are packed together: so many that reading goes from line to line, and fewer where the
+ * places of terms meet. */
 static LLVMValueRef terms_together(product *p, LLVMValueRef step) {
-  enum { PLACES = 4096, MANY = 64, FEW = 32, FEW_PAIRS = 8 };
-  LLVMValueRef apart = LLVMBuildAnd(p->b, step, i64(p, PLACES / p->operand_bytes - 1), ""),
-               meet = LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
-  return LLVMBuildSelect(p->b, meet, i64(p, p->pairs ? FEW_PAIRS : FEW), i64(p, MANY), "");
+  enum { MANY = 64, FEW = 32, FEW_PAIRS = 8 };
+  return LLVMBuildSelect(p->b, places_meet(p, step), i64(p, p->pairs ? FEW_PAIRS : FEW), i64(p, MANY), "");
 }
 
 /* Packs the rows of a transposed a, some terms at a time for all panels, so that neighbouring memory is read in short
@@ -606,24 +612,32 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
  * or rows of a are a multiple of 4096 bytes apart, or so long, that the nearest cache cannot hold many of them. False
  * where stores cost nothing, which low groups save. */
 static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
-  enum { NEAR = 96 * 1024, PLACES = 4096, FEW_PANELS = 4 };
+  enum { NEAR = 96 * 1024, FEW_PANELS = 4 };
   LLVMValueRef turned = is_dim_set(p, 5), lies = is_dim_set(p, 8),
                near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAR / (p->bytes * p->width)), ""),
                few = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, FEW_PANELS * p->width), "");
-  LLVMValueRef apart = LLVMBuildAnd(p->b, load_dim(p, 2), i64(p, PLACES / p->operand_bytes - 1), ""),
-               meet = LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
-  LLVMValueRef low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, turned, few, meet, ""), "");
+  LLVMValueRef meet = places_meet(p, load_dim(p, 2)),
+               low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, turned, few, meet, ""), "");
   lies = LLVMBuildOr(p->b, lies, is_dim_set(p, 9), "");
   return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
 }
 
 /* Chooses the form for long blocks: pairs, which store half as many sums, where the nearest cache holds a packed panel
- * of b beside rows of a, since their groups of rows have half the height and read it twice as often. */
+ * of b beside rows of a, since their groups of rows have half the height and read it twice as often. Half the rows also
+ * leave places in the nearest cache where rows of a meet there; that pays for f32 and many columns, to which the rows
+ * are read once. */
 static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef has_pairs) {
-  enum { NEAREST = 40 * 1024 };
-  LLVMValueRef near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAREST / (p->bytes * p->width)), "");
-  near = LLVMBuildAnd(p->b, near, LLVMBuildNot(p->b, is_dim_set(p, 8), ""), "");
-  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, has_pairs, near, ""), i64(p, PAIRS), i64(p, SINGLE), "");
+  enum { NEAREST = 40 * 1024, MANY = 256 };
+  LLVMValueRef good = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAREST / (p->bytes * p->width)), "");
+  if (!p->pairs) {
+    LLVMValueRef many = LLVMBuildICmp(p->b, LLVMIntSGE, x->c.columns, i64(p, MANY), ""),
+                 lie = LLVMBuildNot(p->b, is_dim_set(p, 5), "");
+    LLVMValueRef meet = LLVMBuildAnd(p->b, places_meet(p, load_dim(p, 2)), LLVMBuildAnd(p->b, lie, many, ""), "");
+    good = LLVMBuildOr(p->b, good, meet, "");
+  }
+  LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), "");
+  good = LLVMBuildAnd(p->b, good, LLVMBuildAnd(p->b, has_pairs, packed, ""), "");
+  return LLVMBuildSelect(p->b, good, i64(p, PAIRS), i64(p, SINGLE), "");
 }
 
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
