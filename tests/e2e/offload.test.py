@@ -38,19 +38,22 @@ JOBS = [
 ]
 
 
+def make_gpt(out, layers, vocab):
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", str(layers), "--hidden", "64", "--heads", "2", "--seq",
+         str(SEQ), "--batch", str(BATCH), "--vocab", str(vocab), "--dropout", "0.1", "--optimizer", "adam", "--lr",
+         "0.01", "-o", out)
+
+
 def write_model():
     rng = random.Random(3)
     tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
     write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
     write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
-    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "64",
-         "--heads", "2", "--seq", str(SEQ),
-         "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam", "--lr", "0.01", "-o",
-         "gpt.fbs")
+    make_gpt("gpt.fbs", 4, VOCAB)
 
 
-def compiled(ranks, keys):
-    return json.loads(call(MSC, "compile", "gpt.fbs", "-o", "plan.bin", "--json",
+def compiled(ranks, keys, model="gpt.fbs"):
+    return json.loads(call(MSC, "compile", model, "-o", "plan.bin", "--json",
                            *settings({"device_num": ranks, **keys})))
 
 
@@ -117,6 +120,18 @@ def check_limit():
         assert report["memory_bytes_per_rank"] <= free * 4 // 5, (home, report["memory"], free)
         assert have == want, (home, have[0], want[0])
         assert home == "disk" or free <= quarter, (free, quarter)
+
+
+def check_resident():
+    """What a process has beside its pools is no more with values elsewhere: no copies of them are kept."""
+    make_gpt("wide.fbs", 1, 32768)  # tables of 8 MiB
+    beside = []
+    for home in ({}, HOMES[1], {"offload": HOMES[2]["offload"], **ON_DISK}):
+        compiled(1, home, "wide.fbs")
+        totals = run(1)[-1]
+        pools = totals["planned_bytes"] + totals["host_bytes"]
+        beside.append(totals["rss_bytes"] - pools)
+        assert beside[-1] <= beside[0] + 0.05 * pools, (home, beside, pools, totals)
 
 
 def check_resumed():
@@ -265,6 +280,7 @@ def main():
             attempt(check_same_bits, ranks, keys)
         attempt(check_values)
         attempt(check_limit)
+        attempt(check_resident)
         attempt(check_resumed)
         attempt(check_other_form)
         attempt(check_order)
