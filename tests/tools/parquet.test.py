@@ -107,6 +107,10 @@ def check_refusals():
     show(1, "i64")
     wrong("column 'd' holds floating-point numbers", "plain.parquet:d")
     show(len(COLUMNS), "f32")
+    schema = b"\x48\x04root\x15\x02\0" b"\x15\x08\x25\0\x18\x01x\0"  # a root with one child: x, of floats
+    none = b"\x15\x02\x19\x2c" + schema + b"\x16\0\x19\x0c\0"  # version 1, these two, no rows in no groups
+    open("none.parquet", "wb").write(b"PAR1" + none + struct.pack("<I", len(none)) + b"PAR1")
+    wrong("none.parquet: has no rows", "none.parquet:x")
     data = open("plain.parquet", "rb").read()
     begin = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
     for name, bad, what in (("cut", data[:-1], "is no Parquet file, or is truncated"),

@@ -336,6 +336,7 @@ mscrt_status *mscrt_parquet_open(mscrt_blob *b, const mscrt_wanted *w, const cha
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->changed, NULL);
   mscrt_status *s = open_footer(p);
+  if (!s && !p->rows) s = mscrt_bad_file(&p->blob, "%s", "has no rows");
   if (!s) s = take_columns(p, w, columns);
   if (s) {
     free_parquet(&p->records);
