@@ -137,6 +137,26 @@ def inference():
             assert off <= 1e-6, f"inference of {b}: off by {off}"
 
 
+def several_ranks():
+    """Graphs that ranks share, in the forward and the backward; keys of whole steps are refused."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    module, data = convolutions(), list(batches((3, 12, 12), (4, 4)))
+    compiled = copy.deepcopy(module)
+    shared = torch.compile(compiled, backend="msc", options={"device_num": 2, "parallel_mode": "auto_parallel"})
+    wanted = eager_steps(module, module, sgd(module), data)
+    near("graphs on two ranks", eager_steps(compiled, shared, sgd(compiled), data), wanted)
+    same_state("graphs on two ranks", compiled, module)
+    for options in ({"micro_size": 2}, {"device_num": 2, "parallel_mode": "data_parallel"}):
+        torch._dynamo.reset()
+        try:
+            torch.compile(convolutions(), backend="msc", options=options)(data[0][0])
+        except torch._dynamo.exc.BackendCompilerFailed as e:
+            assert "of whole training steps" in str(e), e
+        else:
+            raise AssertionError(f"nothing says that torch.compile has no {options}")
+
+
 def fallbacks():
     """PyTorch's numbers, and one warning that says what and where."""
     torch._dynamo.reset()
@@ -226,6 +246,7 @@ def main():
     check("encoder", Encoder, "tokens", (4, 4, 3, 4), sgd, (1, 2))
     check("dropout", lambda: Encoder(0.1), "tokens", (4, 4, 3), sgd, ())
     inference()
+    several_ranks()
     fallbacks()
     dropout_is_drawn()
     schedules()

@@ -347,14 +347,20 @@ class Job:
 
     @_alone
     def _compute(self, inputs, outputs):
-        """Section "forward" of a job of one rank, from and into memory of the caller: lists of names, as bytes,
-        addresses and sizes.  Nobody needs that memory afterwards but the caller: the next call is given all again."""
-        library, context = self._library, self._contexts[0]
-        for name, address, nbytes in inputs:
-            native.check(library, library.mscrt_borrow_input(context, name, address, nbytes))
-        for name, address, nbytes in outputs:
-            native.check(library, library.mscrt_borrow_output(context, b"forward", name, address, nbytes))
-        native.check(library, library.mscrt_run(context, b"forward", 1, None))
+        """Section "forward" from and into memory of the caller: lists of names, as bytes, addresses and sizes.  Nobody
+        needs that memory afterwards but the caller: the next call is given all again."""
+        alone = self.plan.ranks == 1
+
+        def run(rank):
+            for name, address, nbytes in inputs:
+                self._check("mscrt_borrow_input", rank, name, address, nbytes)
+            for name, address, nbytes in outputs if alone else ():
+                self._check("mscrt_borrow_output", rank, b"forward", name, address, nbytes)
+            self._check("mscrt_run", rank, b"forward", 1, None)
+
+        self._all(run)
+        for name, address, nbytes in () if alone else outputs:
+            self._read_into(name.decode(), address, nbytes)
 
     @_alone
     def view(self, name: str) -> Array:

@@ -28,6 +28,7 @@ from msc.pytorch.results import Results
 
 
 _WORKSPACE = Workspace()  # of all graphs: one after another
+_OF_STEPS = ("micro_size", "micro_batch_interleaved", "pipeline_stages", "zero", "gradients_mean", "loss_scale")
 
 
 class Fallback(UserWarning):
@@ -91,9 +92,9 @@ class _Program:
 
     def _open(self):
         """A job with as many threads as PyTorch takes."""
-        return Job(
-            self._plan, threads=torch.get_num_threads(), workspace=None if self._plan.parameters else _WORKSPACE
-        )
+        ranks = self._plan.ranks
+        workspace = None if self._plan.parameters or ranks > 1 else _WORKSPACE
+        return Job(self._plan, threads=max(torch.get_num_threads() // ranks, 1), workspace=workspace)
 
     def _compute(self, inputs, computed):
         """Runs the plan on PyTorch's own memory: reads inputs from it and writes results into it."""
@@ -159,7 +160,17 @@ def _program(module, inputs, symbolic, keys):
 
 @uncollected()
 def backend(module, example_inputs, *, options=None):
-    """For torch.compile(..., backend="msc", options={KEY: VALUE}): keys are those of `msc config`."""
+    """For torch.compile(..., backend="msc", options={KEY: VALUE}): keys are those of `msc config`, but for those of
+    whole training steps.  With device_num so many threads of this process share each graph."""
+    keys = options or {}
+    of_steps = [k for k in _OF_STEPS if k in keys]
+    if str(keys.get("parallel_mode", "")) in ("data_parallel", "hybrid_parallel"):
+        of_steps.append(f"parallel_mode={keys['parallel_mode']}")
+    if of_steps:
+        raise Error(
+            f"{', '.join(of_steps)}: of whole training steps, which msc.train_step compiles; torch.compile gives "
+            "graphs of which msc does not know the batch"
+        )
     compiler = _compiler(dict(options or {}))
     compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler)
     if any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for x in example_inputs):
