@@ -70,6 +70,7 @@ bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
     case MSC_FACT_ROLE: return is_word_of(MSC_WORDS_role, v);
     case MSC_FACT_DECIDER: return is_word_of(MSC_WORDS_decider, v);
     case MSC_FACT_PROGRAM_KIND: return is_word_of(MSC_WORDS_program_kind, v);
+    case MSC_FACT_SECTION_KIND: return is_word_of(MSC_WORDS_section_kind, v);
     case MSC_FACT_SLOT_CLASS: return is_word_of(MSC_WORDS_slot_class, v);
     case MSC_FACT_INTS: return is_list_of(MSC_ATTR_INT, v);
     case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);

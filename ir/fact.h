@@ -24,6 +24,7 @@
   X(ROLE, "a role")                                           \
   X(DECIDER, "user, default, propagation, search or copy")    \
   X(PROGRAM_KIND, "train or forward")                         \
+  X(SECTION_KIND, "F, B, W, U, P or FB")                      \
   X(SLOT_CLASS, "FB, FW or BW")                               \
   X(ANY, "a value")                                           \
   X(SPLITS, "a list of lists of integers")                    \

@@ -2,7 +2,7 @@
  * not compile.
  *
  *   msc_op_put(op, msc_fact_whole(50257));
- *   msc_func_put(f, msc_fact_section(ctx, "forward"));
+ *   msc_func_put(f, msc_fact_section(ctx, MSC_SECTION_F));
  *
  * Kinds whose values are whatever a user wrote take any value.
  *
@@ -46,6 +46,7 @@
 #define FACT_ROLE(id)       WORD_FACT(id, role)
 #define FACT_DECIDER(id)      WORD_FACT(id, decider)
 #define FACT_PROGRAM_KIND(id) WORD_FACT(id, program_kind)
+#define FACT_SECTION_KIND(id) WORD_FACT(id, section_kind)
 #define FACT_SLOT_CLASS(id) WORD_FACT(id, slot_class)
 #define FACT_INTS(id) FACT_OF(id, (msc_context * ctx, size_t num, const int64_t *v), msc_ints(ctx, num, v))
 #define FACT_LIST(id) FACT_OF(id, (msc_context * ctx, size_t num, const msc_attr_value *v), msc_list(ctx, num, v))

@@ -16,9 +16,9 @@ const msc_op *msc_sum_of_loss(const msc_func *f) {
 /* True if the use adds a gradient to a sum over micro-batches; the other sum is that of the loss. */
 static bool is_gradient(const msc_func *f, const msc_use *u) {
   size_t i = (size_t)(u - u->user->in);
-  const msc_attr_value *section = msc_func_attr(f, MSC_FACT(section)), *ties = msc_func_attr(f, MSC_FACT(ties));
-  if (u->user != f->body->last || !section || strcmp(section->s, "FB") || !ties || i >= ties->list.num ||
-      ties->list.v[i].i < 0)
+  const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
+  if (u->user != f->body->last || msc_fact_read(f, section, MSC_SECTION_F) != MSC_SECTION_FB || !ties ||
+      i >= ties->list.num || ties->list.v[i].i < 0)
     return false;
   size_t arg = (size_t)ties->list.v[i].i;
   return msc_arg_role(f, arg) == MSC_ROLE_SUM && !msc_arg_attr(f, arg, MSC_FACT(msc_loss));

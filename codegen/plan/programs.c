@@ -44,7 +44,7 @@ static bool fill_lane(msc_plan *p, msc_program_kind program, const msc_attr_valu
     uint32_t section = find_section(p, f);
     if (section > UINT16_MAX)
       return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist",
-                       msc_section_names[kind], stage);
+                       msc_section_kind_name(kind), stage);
     out[i] = (plan_entry){.micro = (uint32_t)v[MSC_LANE_MICRO].i,
                           .section = (uint16_t)section,
                           .fb = slot_of_class(v, MSC_SLOT_FB),

@@ -12,7 +12,7 @@
 typedef struct {
   msc_func *f;
   msc_program_kind program;
-  const char *section;
+  msc_section_kind section;
   int64_t stage, chunk, micro, copies;
   size_t num_messages, num_runs;
   const msc_op **message; /* its send and receive ops, in order */
@@ -34,11 +34,6 @@ typedef struct {
   message_end *end; /* sorted by message; a send comes before its receipt */
 } message_checker;
 
-static const char *string_attr(const msc_func *f, const char *name) {
-  const msc_attr_value *v = msc_func_attr(f, name);
-  return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
-}
-
 static int64_t count_attr(const msc_func *f, const char *name, int64_t otherwise) {
   const msc_attr_value *v = msc_func_attr(f, name);
   return v ? v->kind == MSC_ATTR_INT && v->i >= 0 ? v->i : -1 : otherwise;
@@ -46,16 +41,12 @@ static int64_t count_attr(const msc_func *f, const char *name, int64_t otherwise
 
 static bool is_kind_once(int64_t kind) { return kind == MSC_SECTION_U || kind == MSC_SECTION_P; }
 
-static bool runs_once(const part *p) {
-  for (int64_t k = 0; k < MSC_NUM_SECTIONS; k++)
-    if (is_kind_once(k) && p->section[0] == msc_section_names[k][0]) return true;
-  return false;
-}
+static bool runs_once(const part *p) { return is_kind_once(p->section); }
 
 static bool read_section(msc_func *f, part *p) {
   *p = (part){f,
               msc_fact_read(f, program, MSC_NUM_PROGRAM_KINDS),
-              string_attr(f, MSC_FACT(section)),
+              msc_section_of(f),
               count_attr(f, MSC_FACT(stage), -1),
               count_attr(f, MSC_FACT(chunk), 0),
               count_attr(f, MSC_FACT(micro), -1),
@@ -64,8 +55,8 @@ static bool read_section(msc_func *f, part *p) {
               0,
               NULL,
               NULL};
-  return (p->program != MSC_NUM_PROGRAM_KINDS && p->section && p->stage >= 0 && p->chunk >= 0 && p->micro >= 1 &&
-          p->copies >= 1) ||
+  return (p->program != MSC_NUM_PROGRAM_KINDS && p->section != MSC_NUM_SECTION_KINDS && p->stage >= 0 &&
+          p->chunk >= 0 && p->micro >= 1 && p->copies >= 1) ||
          msc_error(f->module->ctx, MSC_E_PLAN, f->loc,
                    "%s: a function of a program needs `section`, `stage` and `micro`, and `copies` of 1 at least",
                    f->name);
@@ -184,7 +175,7 @@ static part *find_section_of_entry(const lane_run *r, size_t stage, size_t entry
   int64_t kind = e[MSC_LANE_SECTION].i;
   for (size_t i = 0; i < r->z->num_parts && kind >= 0 && kind < MSC_NUM_SECTIONS; i++) {
     part *p = &r->z->part[i];
-    bool here = p->stage == (int64_t)stage && p->program == r->program && p->section[0] == msc_section_names[kind][0];
+    bool here = p->stage == (int64_t)stage && p->program == r->program && p->section == kind;
     if (here && (is_kind_once(kind) || p->chunk == e[MSC_LANE_CHUNK].i)) return p;
   }
   return NULL;

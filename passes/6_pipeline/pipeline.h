@@ -14,18 +14,14 @@ typedef struct {
   bool splits_backward; /* W is a section of its own */
 } msc_pipeline_shape;
 
-/* Kinds of sections: the works of a schedule, the update, and what is made of parameters before the first micro-batch.
- * Forward and backward joined, "FB", count as F. */
-typedef enum {
-  MSC_SECTION_F = MSC_FORWARD,
-  MSC_SECTION_B = MSC_BACKWARD,
-  MSC_SECTION_W = MSC_WEIGHT,
-  MSC_SECTION_U,
-  MSC_SECTION_P,
-  MSC_NUM_SECTIONS
-} msc_section_kind;
-extern const char *const msc_section_names[MSC_NUM_SECTIONS];
+/* Sections that a pipeline has at most; FB, forward and backward together, counts as F. */
+enum { MSC_NUM_SECTIONS = MSC_SECTION_FB };
+_Static_assert((int)MSC_SECTION_F == (int)MSC_FORWARD && (int)MSC_SECTION_B == (int)MSC_BACKWARD &&
+                   (int)MSC_SECTION_W == (int)MSC_WEIGHT,
+               "the works of a schedule come first");
 
+/* Which section a function is; MSC_NUM_SECTION_KINDS: none. */
+msc_section_kind msc_section_of(const msc_func *f);
 /* The section of a program; NULL if there is none. The chunk is ignored for U and P. */
 msc_func *msc_find_section(const msc_module *m, msc_program_kind program, msc_section_kind kind, int64_t stage,
                            int64_t chunk);

@@ -170,7 +170,8 @@ static section *find_or_make_section(section_splitter *s, place at) {
   msc_arena *a = s->pass->scratch;
   section *n = msc_new(a, section);
   bool single = s->shape.stages == 1 && s->shape.chunks == 1;
-  const char *letters = at.kind == MSC_SECTION_F && s->shape.joined ? "FB" : msc_section_names[at.kind];
+  msc_section_kind kind = at.kind == MSC_SECTION_F && s->shape.joined ? MSC_SECTION_FB : at.kind;
+  const char *letters = msc_section_kind_name(kind);
   const char *name = single ? msc_arena_printf(a, "%s.%s", s->f->name, letters)
                      : s->shape.chunks == 1 || at.kind == MSC_SECTION_U
                          ? msc_arena_printf(a, "%s.%d.%s", s->f->name, at.stage, letters)
@@ -180,7 +181,7 @@ static section *find_or_make_section(section_splitter *s, place at) {
   n->arg = msc_new_array(a, msc_value *, s->f->body->num_args);
   n->f->loc = s->f->loc;
   msc_func_put(n->f, msc_fact_program(s->pass->ctx, s->program));
-  msc_func_put(n->f, msc_fact_section(s->pass->ctx, letters));
+  msc_func_put(n->f, msc_fact_section(s->pass->ctx, kind));
   msc_func_put(n->f, msc_fact_stage(at.stage));
   msc_func_put(n->f, msc_fact_micro(s->count));
   if (at.kind != MSC_SECTION_U) msc_func_put(n->f, msc_fact_chunk(at.chunk));

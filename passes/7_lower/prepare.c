@@ -112,7 +112,7 @@ static msc_func *new_section(msc_pass_ctx *pass, const msc_func *like) {
   msc_func *f = msc_func_new(like->module, name);
   f->loc = like->loc;
   msc_func_put(f, msc_fact_program(pass->ctx, MSC_PROGRAM_TRAIN));
-  msc_func_put(f, msc_fact_section(pass->ctx, msc_section_names[MSC_SECTION_P]));
+  msc_func_put(f, msc_fact_section(pass->ctx, MSC_SECTION_P));
   msc_func_put(f, msc_fact_stage(stage->i));
   msc_func_put(f, msc_fact_micro(micro->i));
   if (msc_func_attr(like, MSC_FACT(manual))) msc_func_put(f, msc_fact_manual(true));
