@@ -140,7 +140,7 @@ static bool takes_from_the_same(const msc_box_mesh *mesh, const mscrt_collective
                                 int own_rank, const rank_pull *t) {
   const msc_pull *p = &own->pull, *q = &t->pull;
   msc_box a, b;
-  if (c->verb != MSC_REDUCE_SCATTER || !c->from || !p->num_pieces || !q->num_pieces || p->num_terms != q->num_terms)
+  if (!msc_verb_scatters(c->verb) || !c->from || !p->num_pieces || !q->num_pieces || p->num_terms != q->num_terms)
     return false;
   msc_box_buffer(mesh, c->from, c->shape, own_rank, &a);
   msc_box_buffer(mesh, c->from, c->shape, rank, &b);

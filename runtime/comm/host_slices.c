@@ -1,9 +1,9 @@
-/* host_slices.c: an all_reduce or reduce_scatter between ranks of which some share memory. Every member owns a slice of
- * the elements, in a reduce_scatter those that it takes. On each other host one member is its partner: it adds up, for
- * that slice, what the members of its host have, as far as the tree of the sum has nodes of this host alone, and sends
- * these parts to the owner; in an all_reduce it then gets the sum, and writes it to all members of its host. So a slice
- * crosses once in each direction between two hosts, however many ranks they have, and the order of the sum, hence its
- * bits, is that of one host.
+/* host_slices.c: an all_reduce, or a sum left in parts, between ranks of which some share memory. Every member owns a
+ * slice of the elements, of a sum left in parts those that it takes. On each other host one member is its partner: it
+ * adds up, for that slice, what the members of its host have, as far as the tree of the sum has nodes of this host
+ * alone, and sends these parts to the owner; in an all_reduce it then gets the sum, and writes it to all members of its
+ * host. So a slice crosses once in each direction between two hosts, however many ranks they have, and the order of the
+ * sum, hence its bits, is that of one host.
  *
  *   four ranks, two on each host: ((0+1)+(2+3)); of slice 0 rank 2 sends 2+3 to rank 0 and gets the sum
  *
@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
   const mscrt_collective_run *r;
   mscrt_pool *pool;
-  bool scatters;                  /* a reduce_scatter: the owner keeps the sum */
+  bool scatters;                  /* the owner keeps the sum, instead of sending it to all */
   stretch *stretch;               /* of member i: from number first_stretch[i] on */
   int64_t *first_stretch, *elems; /* elems: of each member's slice */
   mscrt_duplexes duplexes;
@@ -437,7 +437,7 @@ mscrt_status *mscrt_run_host_slices(const mscrt_collective_run *r, mscrt_pool *p
                                     const mscrt_part *part, bool *out_ran) {
   mscrt_dtype dtype = r->e->dtype, inside = dtype == MSCRT_F16 || dtype == MSCRT_BF16 ? MSCRT_F32 : dtype;
   host_slicing k = {
-      .r = r, .pool = pool, .scatters = part[0].e->verb == MSC_REDUCE_SCATTER, .inside = inside, .parts_of_sum = num};
+      .r = r, .pool = pool, .scatters = msc_verb_scatters(part[0].e->verb), .inside = inside, .parts_of_sum = num};
   k.bytes = mscrt_dtype_bytes(dtype), k.inside_bytes = mscrt_dtype_bytes(inside);
   k.duplexes = (mscrt_duplexes){.duplex = r->c->duplex, .work = process_arrived, .user = &k};
   MSCRT_CHECK(reserve_arrays(&k));

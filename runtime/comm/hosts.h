@@ -80,7 +80,7 @@ mscrt_status *mscrt_run_alone(const mscrt_collective_run *r, mscrt_pool *pool, u
 
 /* ---- host_slices.c ---- */
 
-/* Runs an all_reduce whose members have the same slices, or a reduce_scatter of which each member takes a part: the
+/* Runs an all_reduce whose members have the same slices, or a sum of which each member takes a part: the
  * members of a host add up their values before they go to other hosts, and sums that arrive are written to all of them.
  * *out_ran false: nothing was done, as this form does not pay or cannot be used (see find_hosts); it is the same on all
  * members. */
