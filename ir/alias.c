@@ -1,20 +1,20 @@
 /* alias.c: a value in; the memory it lies in out (see alias.h). */
 #include "ir/alias.h"
 
-/* True if the op is of this kind and moves nothing. A vector is neither turned nor put together so: some have
+/* True if the op is of this kind and moves nothing. A vector is neither transposed nor put together so: some have
  * thousands of users, all of whom would be asked. */
 static bool is_marked(const msc_op *op, msc_op_kind kind) {
   return op && op->kind == kind && (kind == OP_slice || op->out[0].type->rank > 1) && msc_op_bool(op, MSC_FACT(view));
 }
 
-static bool is_turned(const msc_op *op) { return is_marked(op, OP_transpose); }
+static bool is_transpose_view(const msc_op *op) { return is_marked(op, OP_transpose); }
 
 bool msc_is_view(const msc_op *op) {
-  return msc_form_of(op) == MSC_FORM_RESHAPE || is_turned(op) || is_marked(op, OP_slice);
+  return msc_form_of(op) == MSC_FORM_RESHAPE || is_transpose_view(op) || is_marked(op, OP_slice);
 }
 
 bool msc_moves_nothing(const msc_op *op) {
-  return is_turned(op) || is_marked(op, OP_slice) || is_marked(op, OP_concat);
+  return is_transpose_view(op) || is_marked(op, OP_slice) || is_marked(op, OP_concat);
 }
 
 static void row_major(const msc_type *t, int64_t *out_stride) {
@@ -31,7 +31,7 @@ static const msc_use *used_by_view(const msc_value *v, msc_op_kind kind) {
   return u;
 }
 
-static const msc_op *turned_by(const msc_value *v) {
+static const msc_op *find_transpose_view(const msc_value *v) {
   const msc_use *u = used_by_view(v, OP_transpose);
   return u ? u->user : NULL;
 }
@@ -49,7 +49,7 @@ static int64_t start_of(const msc_op *slice) {
  * NULL: there is none. */
 static const msc_use *part_of(const msc_value *v) {
   if (!v->def) return NULL;
-  const msc_op *behind = turned_by(v);
+  const msc_op *behind = find_transpose_view(v);
   return used_by_view(behind ? &behind->out[0] : v, OP_concat);
 }
 
@@ -91,7 +91,7 @@ static void strides_in_whole(const msc_value *v, int64_t *out_stride) {
 
 void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]) {
   int64_t perm[MSC_MAX_RANK], stride[MSC_MAX_RANK];
-  const msc_op *before = is_turned(v->def) ? v->def : NULL, *behind = before ? NULL : turned_by(v);
+  const msc_op *before = is_transpose_view(v->def) ? v->def : NULL, *behind = before ? NULL : find_transpose_view(v);
   strides_in_whole(before ? before->in[0].value : behind ? &behind->out[0] : v, stride);
   if (before || behind) msc_op_ints(before ? before : behind, "perm", perm, MSC_MAX_RANK);
   for (int d = 0; d < v->type->rank; d++) {

@@ -65,6 +65,6 @@ void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, 
                  const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user);
 
 /* Transposes num vectors of num elements in registers, by exchanges between vectors 1, 2, 4 ... apart. */
-void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v);
+void msc_ir_transpose_square(msc_emit *e, int num, LLVMValueRef *v);
 
 #endif

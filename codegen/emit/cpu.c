@@ -96,12 +96,12 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
   msc_walk_bind(w, w->h->lane, column);
   for (int i = 1; i < w->h->num_instrs; i++) {
     LLVMValueRef v[64] = {0};
-    if (!msc_walk_is_turned(w, i)) continue;
+    if (!msc_walk_is_transposed(w, i)) continue;
     for (int k = 0; k < num; k++) {
       e->axis[w->h->lane] = LLVMBuildAdd(e->b, column, msc_emit_int(e, k), "");
       v[k] = msc_emit_load_run(e, i);
     }
-    msc_ir_turn(e, num, v);
+    msc_ir_transpose_square(e, num, v);
     vector[i] = LLVMTypeOf(v[0]);
     for (int k = 0; k < num; k++) {
       LLVMValueRef at = msc_emit_int(e, k);
@@ -112,7 +112,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
   msc_walk_bind(w, w->h->across, LLVMBuildAdd(e->b, row, loop.index, ""));
   msc_walk_bind(w, w->h->lane, column);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (msc_walk_is_turned(w, i))
+    if (msc_walk_is_transposed(w, i))
       e->value[i][0] =
           LLVMBuildLoad2(e->b, vector[i], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &loop.index, 1, ""), "");
   msc_walk_emit_ready(w, NULL);
@@ -144,13 +144,13 @@ static void emit_row_squares(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LL
   msc_ir_loop_close(e, &rows, NULL);
 }
 
-static void emit_turned(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
+static void emit_transposed(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   LLVMValueRef tile[MSC_NEST_INSTRS] = {0}, height = msc_emit_int(e, MSC_TRANSPOSE_ROWS),
                size = msc_emit_size(e, w->h->across);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (msc_walk_is_turned(w, i))
+    if (msc_walk_is_transposed(w, i))
       tile[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes),
                                      msc_emit_int(e, w->h->lanes), "");
   msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
@@ -233,7 +233,7 @@ void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   msc_walk_emit_ready(&w, NULL);
   w.bound = MSC_INSIDE_ITEMS;
   if (p->head.kind == MSC_NEST_MAP) emit_element_loops(&w, begin, end);
-  else if (p->head.kind == MSC_NEST_TRANSPOSE) emit_turned(&w, begin, end);
+  else if (p->head.kind == MSC_NEST_TRANSPOSE) emit_transposed(&w, begin, end);
   else emit_items(&w, begin, end);
   LLVMBuildRetVoid(l->builder);
 }

@@ -256,19 +256,19 @@ static LLVMValueRef own_row(msc_walk *w, const square *s, int j) {
   return add_numbers(w, s->y, msc_emit_int(&w->e, j));
 }
 
-static void load_turned(msc_walk *w, square *s, int j) {
+static void load_transposed(msc_walk *w, square *s, int j) {
   msc_emit *e = &w->e;
   for (int i = 1; i < w->h->num_instrs; i++) {
-    if (!msc_walk_is_turned(w, i)) continue;
+    if (!msc_walk_is_transposed(w, i)) continue;
     LLVMValueRef v = msc_emit_load(e, i);
     LLVMBuildStore(e->b, v, tile_place(w, LLVMTypeOf(v), s->tile[i], own_row(w, s, j), s->x));
   }
 }
 
-static void compute_turned(msc_walk *w, square *s, int j) {
+static void compute_transposed(msc_walk *w, square *s, int j) {
   msc_emit *e = &w->e;
   for (int i = 1; i < w->h->num_instrs; i++) {
-    if (!msc_walk_is_turned(w, i)) continue;
+    if (!msc_walk_is_transposed(w, i)) continue;
     LLVMTypeRef type = msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1);
     e->value[i][0] = LLVMBuildLoad2(e->b, type, tile_place(w, type, s->tile[i], s->x, own_row(w, s, j)), "");
   }
@@ -282,7 +282,7 @@ static void emit_squares(msc_walk *w) {
   LLVMValueRef side = msc_emit_int(e, MSC_SQUARE), more = msc_emit_int(e, MSC_SQUARE - 1), rest;
   s.y = split_number(w, thread_number(w), MSC_SQUARE, &s.x);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (msc_walk_is_turned(w, i))
+    if (msc_walk_is_transposed(w, i))
       s.tile[i] =
           make_shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
   LLVMValueRef rows = LLVMBuildUDiv(e->b, add_numbers(w, s.rows, more), side, ""),
@@ -295,10 +295,12 @@ static void emit_squares(msc_walk *w) {
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   msc_walk_emit_ready(w, NULL);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
-    emit_at_position(w, &s, add_numbers(w, s.row, s.x), add_numbers(w, s.column, own_row(w, &s, j)), load_turned, j);
+    emit_at_position(w, &s, add_numbers(w, s.row, s.x), add_numbers(w, s.column, own_row(w, &s, j)), load_transposed,
+                     j);
   emit_barrier(w);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
-    emit_at_position(w, &s, add_numbers(w, s.row, own_row(w, &s, j)), add_numbers(w, s.column, s.x), compute_turned, j);
+    emit_at_position(w, &s, add_numbers(w, s.row, own_row(w, &s, j)), add_numbers(w, s.column, s.x), compute_transposed,
+                     j);
   branch_close(w, after);
 }
 

@@ -79,7 +79,7 @@ void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, 
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
-void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v) {
+void msc_ir_transpose_square(msc_emit *e, int num, LLVMValueRef *v) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
   for (int s = 1; s < num; s *= 2)
     for (int i = 0; i < num; i++) {

@@ -298,7 +298,7 @@ LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
 
 /* ---- sin, cos: x = n pi/2 + r ---- */
 
-static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
+static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int quarters) {
   bool wide = is_f64(x);
   LLVMTypeRef t = LLVMTypeOf(x);
   LLVMValueRef q, wide_x = wide ? x : LLVMBuildFPExt(e->b, x, msc_ir_real_type(e, x, 64), "");
@@ -308,7 +308,7 @@ static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
   r = fma_(e, n, msc_ir_real(wide_x, -0x1.0b4611a6p-34), r);
   r = fma_(e, n, msc_ir_real(wide_x, -0x1.3198a2e037073p-69), r);
   if (!wide) r = LLVMBuildFPTrunc(e->b, r, t, ""), q = LLVMBuildTrunc(e->b, q, msc_ir_int_type(e, x, 32), "");
-  q = LLVMBuildAdd(e->b, q, msc_ir_int(q, turn), "");
+  q = LLVMBuildAdd(e->b, q, msc_ir_int(q, quarters), "");
   LLVMValueRef u = fmul(e, r, r), sine = fma_(e, fmul(e, u, r), POLY(e, u, sin), r);
   LLVMValueRef cosine =
       fma_(e, fmul(e, u, u), POLY(e, u, cos), fsub(e, msc_ir_real(x, 1), fmul(e, u, msc_ir_real(x, 0.5))));
@@ -322,7 +322,7 @@ static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
 LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 0); }
 LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 1); }
 
-/* ---- atan: x beyond tan(3 pi/8) is -1/x turned by pi/2, and beyond tan(pi/8) (x - 1)/(x + 1) turned by pi/4 ---- */
+/* ---- atan: x beyond tan(3 pi/8) is -1/x rotated by pi/2, and beyond tan(pi/8) (x - 1)/(x + 1) rotated by pi/4 ---- */
 
 LLVMValueRef msc_math_atan(msc_emit *e, LLVMValueRef x) {
   bool wide = is_f64(x);

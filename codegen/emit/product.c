@@ -69,7 +69,7 @@ static void pack_squares(product *p, LLVMValueRef *row, LLVMValueRef to, LLVMVal
         LLVMValueRef place = at_operand(p, row[v * p->lanes + c], first);
         x[c] = masked && fills ? load_filled(p, place, nsw_sub(p, terms, first)) : load_along(p, place, mask);
       }
-      msc_ir_turn(&p->e, p->lanes, x);
+      msc_ir_transpose_square(&p->e, p->lanes, x);
       for (int k = 0; k < p->lanes; k++)
         store_vector(
             p, x[k],
@@ -121,11 +121,11 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 /* ---- multiply ---- */
 
 /* How many blocks are summed without a loop over them, as a power of two. Two blocks are summed side by side, a term of
- * each per turn; the sum of the first pair waits in registers for that of the second, so that of four blocks, or of
- * eight short ones, only one sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are
- * SINGLE for few rows and a b that lies where it is, of whose rows more is read at once; TURNED is SINGLE for few rows
- * and a transposed b that lies where it is, whose squares are turned in registers. */
-typedef enum { SINGLE, NARROW, WIDE, WIDEST, TURNED, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
+ * each per iteration; the sum of the first pair waits in registers for that of the second, so that of four blocks, or
+ * of eight short ones, only one sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are
+ * SINGLE for few rows and a b that lies where it is, of whose rows more is read at once; TRANSPOSED is SINGLE for few
+ * rows and a transposed b that lies where it is, whose squares are transposed in registers. */
+typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -148,7 +148,7 @@ static bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
 
 /* Vectors of a row of b that are multiplied together. */
 static int vectors_of(sum_form form) {
-  static const int vectors[NUM_FORMS] = {[NARROW] = 1, [TURNED] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
+  static const int vectors[NUM_FORMS] = {[NARROW] = 1, [TRANSPOSED] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
   return vectors[form] ? vectors[form] : VECTORS;
 }
 
@@ -169,7 +169,7 @@ static const int *heights_of(const product *p, sum_form form) {
   static const int one[] = {1, 0}, two[] = {2, 1, 0}, low[] = {4, 2, 1, 0}, eight[] = {8, 4, 2, 1, 0};
   if (form == WIDE) return has_32_registers(p) ? four : two;
   if (form == WIDEST) return has_32_registers(p) ? two : one;
-  if (form == TURNED) return has_32_registers(p) ? eight : low;
+  if (form == TRANSPOSED) return has_32_registers(p) ? eight : low;
   if (form == NARROW && has_32_registers(p)) return few;
   if (has_32_registers(p)) return form < PAIRS ? twelve : form == PAIRS ? six : four;
   return form < PAIRS ? six : three;
@@ -292,7 +292,7 @@ static void fill_rows_of_a(product *p, const multiplying *x, LLVMValueRef step, 
 }
 
 enum {
-  UNROLLED = 4,   /* terms of a turn */
+  UNROLLED = 4,   /* terms of an iteration */
   AHEAD = 384,    /* products of vectors from where b is read to where it is fetched */
   ROWS_APART = 4, /* rows that one pointer reaches: the machine adds one, two or three times a register to it */
   MAX_POINTERS = MAX_HEIGHT / ROWS_APART,
@@ -395,7 +395,7 @@ static void sum_transposed_block(product *p, const multiplying *x, walk *w, LLVM
   open_terms(p, &squares, has_32_registers(p), x->block, p->lanes, num + pointers + columns, carried);
   LLVMValueRef term[64];
   for (int c = 0; c < p->lanes; c++) term[c] = load_vector(p, at(p, b[c / ROWS_APART], apart[c % ROWS_APART]));
-  msc_ir_turn(&p->e, p->lanes, term);
+  msc_ir_transpose_square(&p->e, p->lanes, term);
   for (int k = 0; k < p->lanes; k++)
     for (int r = 0; r < w->height; r++) {
       LLVMValueRef place = at(p, at_row(p, w, a, r), i64(p, k));
@@ -447,7 +447,7 @@ static void sum_some(product *p, const multiplying *x, walk *w, int num, LLVMVal
 
 /* Sums the next blocks, as many as the form takes together. */
 static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
-  if (x->form == TURNED) {
+  if (x->form == TRANSPOSED) {
     sum_transposed_block(p, x, w, acc);
   } else if (x->form < PAIRS) {
     sum_block(p, x, w, acc);
@@ -587,22 +587,23 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024, CLOSE = 64 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs, false);
   LLVMValueRef given = load_buffer(p, 0), step = load_dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
-               turned = is_dim_set(p, 5);
-  LLVMValueRef apart = LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, step, i64(p, CLOSE), ""), "");
+               transposed = is_dim_set(p, 5);
+  LLVMValueRef apart = LLVMBuildAnd(p->b, transposed, LLVMBuildICmp(p->b, LLVMIntSGT, step, i64(p, CLOSE), ""), "");
   LLVMValueRef pays = LLVMBuildICmp(p->b, LLVMIntSGE, nsw_mul(p, step, x->c.columns), i64(p, FAR_OR_SHARED), "");
   LLVMValueRef few = LLVMBuildSelect(p->b, pays, i64(p, FEWER), i64(p, FEW), ""),
                many = narrow || p->pairs
-                          ? turned
+                          ? transposed
                           : LLVMBuildAnd(p->b, apart, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
   x->a = given;
   pack_if(p, x, many, begin, end, pack_groups);
-  if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
-  LLVMValueRef in_order = p->pairs ? LLVMBuildAnd(p->b, x->filling.filled, LLVMBuildNot(p->b, turned, ""), "") : NULL;
+  if (narrow) pack_if(p, x, LLVMBuildNot(p->b, transposed, ""), begin, end, widen_rows);
+  LLVMValueRef in_order =
+      p->pairs ? LLVMBuildAnd(p->b, x->filling.filled, LLVMBuildNot(p->b, transposed, ""), "") : NULL;
   if (p->pairs) pack_if(p, x, in_order, begin, end, fill_rows_of_a);
   LLVMValueRef row = narrow ? x->k : units_of(p, step);
   if (p->pairs) row = LLVMBuildSelect(p->b, in_order, x->k, row, "");
-  x->row_a = LLVMBuildSelect(p->b, turned, one, row, "");
-  x->term_a = LLVMBuildSelect(p->b, turned, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
+  x->row_a = LLVMBuildSelect(p->b, transposed, one, row, "");
+  x->term_a = LLVMBuildSelect(p->b, transposed, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
   x->panel_a = nsw_mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
   LLVMValueRef in_room = p->pairs ? LLVMBuildOr(p->b, many, in_order, "") : many;
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, in_room, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
@@ -613,11 +614,11 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
  * where stores cost nothing, which low groups save. */
 static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
   enum { NEAR = 96 * 1024, FEW_PANELS = 4 };
-  LLVMValueRef turned = is_dim_set(p, 5), lies = is_dim_set(p, 8),
+  LLVMValueRef transposed = is_dim_set(p, 5), lies = is_dim_set(p, 8),
                near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAR / (p->bytes * p->width)), ""),
                few = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, FEW_PANELS * p->width), "");
   LLVMValueRef meet = places_meet(p, load_dim(p, 2)),
-               low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, turned, few, meet, ""), "");
+               low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, transposed, few, meet, ""), "");
   lies = LLVMBuildOr(p->b, lies, is_dim_set(p, 9), "");
   return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
 }
@@ -679,11 +680,11 @@ static LLVMValueRef form_of(product *p, const multiplying *x, LLVMValueRef rows)
   LLVMValueRef fewest = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDEST)), ""),
                few = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDE)), "");
   LLVMValueRef wide = LLVMBuildSelect(p->b, fewest, i64(p, WIDEST), i64(p, WIDE), "");
-  LLVMValueRef turned = LLVMBuildICmp(p->b, LLVMIntSLT, load_dim(p, 8), i64(p, 0), "");
+  LLVMValueRef transposed = LLVMBuildICmp(p->b, LLVMIntSLT, load_dim(p, 8), i64(p, 0), "");
   LLVMValueRef lies = is_dim_set(p, 8), one_group = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, p->height), "");
   most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, lies, one_group, ""), i64(p, SINGLE), most, "");
   most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, lies, few, ""), wide, most, "");
-  return LLVMBuildSelect(p->b, turned, i64(p, TURNED), most, "");
+  return LLVMBuildSelect(p->b, transposed, i64(p, TRANSPOSED), most, "");
 }
 
 /* Multiplies single blocks by all columns. A last panel that has columns in its first vector alone is multiplied like
@@ -726,14 +727,14 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef step_b = load_dim(&p, 8), in_place = is_dim_set(&p, 8);
   x.term_b = LLVMBuildSelect(p.b, in_place, step_b, i64(&p, p.width), "");
-  LLVMValueRef turned = LLVMBuildICmp(p.b, LLVMIntSLT, step_b, i64(&p, 0), "");
+  LLVMValueRef transposed = LLVMBuildICmp(p.b, LLVMIntSLT, step_b, i64(&p, 0), "");
   x.column_b =
-      LLVMBuildSelect(p.b, LLVMBuildAnd(p.b, in_place, LLVMBuildNot(p.b, turned, ""), ""), i64(&p, 1), x.k, "");
+      LLVMBuildSelect(p.b, LLVMBuildAnd(p.b, in_place, LLVMBuildNot(p.b, transposed, ""), ""), i64(&p, 1), x.k, "");
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
   for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
-    if ((is_wide(x.form) || x.form == TURNED) && !reads_in_place(&p)) continue;
+    if ((is_wide(x.form) || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);

@@ -184,8 +184,8 @@ static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueR
 
 /* Packs rows of a transposed a in the form of the registers: [rows][k] pairs. If rows end within a group of 16, the
  * remaining rows of the group are undefined and never read. */
-static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef room, LLVMValueRef begin,
-                      LLVMValueRef end) {
+static void pack_transposed_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef room, LLVMValueRef begin,
+                                 LLVMValueRef end) {
   msc_ir_loop terms, rows;
   LLVMValueRef step = load_dim(p, 2), last = nsw_sub(p, t->k, i64(p, 1));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->k, PAIRS, 0, NULL);
@@ -197,7 +197,7 @@ static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef 
   LLVMValueRef x[PAIRS], mask = mask_below(p, nsw_sub(p, end, rows.index)),
                          to = at(p, room, nsw_add(p, nsw_mul(p, nsw_sub(p, rows.index, begin), t->k), terms.index));
   for (int i = 0; i < PAIRS; i++) x[i] = load_pairs_of_rows(p, at_operand(p, a, rows.index), &pair[i], mask);
-  msc_ir_turn(&p->e, PAIRS, x);
+  msc_ir_transpose_square(&p->e, PAIRS, x);
   for (int i = 0; i < PAIRS; i++) store_masked(p, x[i], at(p, to, nsw_mul(p, t->k, i64(p, i))), along);
   msc_ir_loop_close(&p->e, &rows, NULL);
   msc_ir_loop_close(&p->e, &terms, NULL);
@@ -205,13 +205,13 @@ static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef 
 
 /* Chooses where row 0 of a is read, and the distance of rows. */
 static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
-  LLVMValueRef given = load_buffer(p, 0), room = load_buffer(p, 3), turned = is_dim_set(p, 5);
-  LLVMBasicBlockRef turn = msc_ir_block(&p->e), other = msc_ir_block(&p->e), fill = msc_ir_block(&p->e),
+  LLVMValueRef given = load_buffer(p, 0), room = load_buffer(p, 3), transposed = is_dim_set(p, 5);
+  LLVMBasicBlockRef transpose = msc_ir_block(&p->e), other = msc_ir_block(&p->e), fill = msc_ir_block(&p->e),
                     after = msc_ir_block(&p->e);
-  LLVMValueRef packed = LLVMBuildOr(p->b, turned, t->filling.filled, "");
-  LLVMBuildCondBr(p->b, turned, turn, other);
-  LLVMPositionBuilderAtEnd(p->b, turn);
-  turn_rows(p, t, given, room, begin, end);
+  LLVMValueRef packed = LLVMBuildOr(p->b, transposed, t->filling.filled, "");
+  LLVMBuildCondBr(p->b, transposed, transpose, other);
+  LLVMPositionBuilderAtEnd(p->b, transpose);
+  pack_transposed_rows(p, t, given, room, begin, end);
   LLVMBuildBr(p->b, after);
   LLVMPositionBuilderAtEnd(p->b, other);
   LLVMBuildCondBr(p->b, t->filling.filled, fill, after);

@@ -48,7 +48,7 @@ static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << a
 
 /* In a kernel of kind TRANSPOSE: true if the elements that instruction i loads are contiguous along the other axis,
  * instead of along the lanes. */
-static inline bool msc_walk_is_turned(const msc_walk *w, int i) {
+static inline bool msc_walk_is_transposed(const msc_walk *w, int i) {
   const msc_instr *in = &w->e.p->instr[i];
   return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
 }

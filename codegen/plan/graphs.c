@@ -95,7 +95,7 @@ static bool plan_attention(msc_codegen *cg, const msc_op *op, msc_plan_graph *g,
 
 static bool plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g, msc_product_kernels *kernels) {
   msc_windows v;
-  if (!msc_windows_of_op(op, 1, &v) || !msc_codegen_product(cg, MSC_F32, msc_windows_turn(&v), 1, kernels))
+  if (!msc_windows_of_op(op, 1, &v) || !msc_codegen_product(cg, MSC_F32, msc_windows_pack_transposed(&v), 1, kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernels for its windows", msc_kind_name(op->kind));
   v.width = kernels->width;
   msc_windows_cut u = msc_windows_cut_of(&v);

@@ -37,7 +37,7 @@ static inline msc_attention msc_attention_of_dims(bool gradient, const int64_t *
 typedef struct {
   int64_t rows, parts, units;
   /* elements of the worker's memory */
-  int64_t panels_k, panels_v, panels_keys, panels_rows, scores, turned, sums, totals;
+  int64_t panels_k, panels_v, panels_keys, panels_rows, scores, transposed, sums, totals;
 } msc_attention_cut;
 
 enum {
@@ -67,7 +67,7 @@ static inline msc_attention_cut msc_attention_cut_of(const msc_attention *a) {
     u.panels_keys = msc_attention_aligned(msc_product_panel_elems(a->e, KEYS, a->width));
     u.panels_rows = msc_attention_aligned(msc_product_panel_elems(most, ROWS, a->width));
     u.scores *= 2;
-    u.turned = msc_attention_aligned(msc_product_room_elems(KEYS, ROWS));
+    u.transposed = msc_attention_aligned(msc_product_room_elems(KEYS, ROWS));
     u.totals = msc_attention_aligned(a->heads / a->groups * a->rows);
   } else {
     u.panels_v = msc_attention_aligned(msc_product_panel_elems(a->f, KEYS, a->width));
@@ -79,7 +79,7 @@ static inline msc_attention_cut msc_attention_cut_of(const msc_attention *a) {
 
 /* Bytes of a worker's memory. */
 static inline int64_t msc_attention_bytes(const msc_attention_cut *u) {
-  return 4 * (u->panels_k + u->panels_v + u->panels_keys + u->panels_rows + u->scores + u->turned + u->sums +
+  return 4 * (u->panels_k + u->panels_v + u->panels_keys + u->panels_rows + u->scores + u->transposed + u->sums +
               u->totals);
 }
 

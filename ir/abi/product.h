@@ -46,13 +46,14 @@ static inline int64_t msc_product_units(int64_t k, int64_t blocks, bool pairs) {
   return blocks * msc_product_block_units(k / blocks, pairs);
 }
 
-/* Are there zeros behind the terms of a block? Then its squares are turned by themselves, and rows of a are packed. */
+/* Are there zeros behind the terms of a block? Then its squares are transposed by themselves, and rows of a are packed.
+ * */
 static inline bool msc_product_is_filled(int64_t k, int64_t blocks, bool pairs) {
   return pairs && 2 * msc_product_units(k, blocks, pairs) != k;
 }
 
 /* Elements that packing of columns of b with k units writes: panels one behind the other, and behind the last of them
- * rows of the squares that are turned whole when b is transposed: of the whole panel, or of each block if they are
+ * rows of the squares that are transposed whole when b is transposed: of the whole panel, or of each block if they are
  * filled. */
 static inline int64_t msc_product_panel_elems(int64_t columns, int64_t k, int64_t width) {
   int64_t panels = (columns + width - 1) / width;

@@ -8,11 +8,11 @@
  * Of small images many lie side by side, and each place of y, or of the data's gradient, is a product over those
  * elements of the kernel that see an image there; no padding is multiplied, and steps leave nothing to fold:
  *
- *   y  [o, images] at i, j = w [o, k l c]  * images turned [k l c, images]      lines of the kernel, added in order
- *   dx [c, images] at i, j = w [c, k l o]  * dy turned     [k l o, images]      the same
+ *   y  [o, images] at i, j = w [o, k l c]  * images transposed [k l c, images]      lines of the kernel, added in order
+ *   dx [c, images] at i, j = w [c, k l o]  * dy transposed     [k l o, images]      the same
  *
- * Windows of 3 x 3 in steps of 1 are tiles: 2 x 2 neighbours of y and what they see, turned
- * (runtime/kernels/winograd.c), so that elements of turned tiles are 16 products:
+ * Windows of 3 x 3 in steps of 1 are tiles: 2 x 2 neighbours of y and what they see, transformed
+ * (runtime/kernels/winograd.c), so that elements of transformed tiles are 16 products:
  *
  *   y  [o, tiles] = w [o, c] * x [c, tiles]        dx [c, tiles] = w [c, o] * dy [o, tiles]
  *   dw [o, c]     = dy [o, tiles] * x [tiles, c]   tiles in blocks, added in order
@@ -44,8 +44,8 @@ typedef struct {
  * channels of y times `columns` channels of x; or, of small images, `rows` channels of `images` images. */
 typedef struct {
   int64_t images, rows, columns;
-  /* channels of x that are packed at once, of small images those of x or dy that are turned; of the weights' gradient
-   * windows at most */
+  /* channels of x that are packed at once, of small images those of x or dy that are transposed; of the weights'
+   * gradient windows at most */
   int64_t terms;
   int64_t parts_o, parts, units;
   int64_t line, lines, channel;     /* of x with its padding: elements of a line, lines, elements of a channel */
@@ -122,7 +122,7 @@ static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) 
   u.parts_o = (v->o + u.rows - 1) / u.rows;
   u.units = u.parts * u.parts_o;
   int64_t seen = (u.lines - 1) * v->step[0] + msc_windows_reach(v, 0) + 1;
-  /* Squares are turned whole. */
+  /* Squares are transposed whole. */
   u.seen = (u.images * (seen < v->x[0] ? seen : v->x[0]) * v->x[1] + v->width) * v->width;
   u.panels = u.columns * u.terms + MSC_WINDOWS_SLACK;
   u.room = u.images > 1 ? u.rows * u.images * windows : 0;
@@ -163,14 +163,14 @@ static inline bool msc_windows_are_tiles(const msc_windows *v) {
 }
 
 /* Does packing transpose what it reads? */
-static inline bool msc_windows_turn(const msc_windows *v) {
+static inline bool msc_windows_pack_transposed(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v) || msc_windows_are_tiles(v);
 }
 
 static inline int64_t msc_windows_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
-  enum { FEW = 8, LEAST = 32, BLOCKS = 2, TURNED = 512 };
+  enum { FEW = 8, LEAST = 32, BLOCKS = 2, PACKED = 512 };
   int64_t taps = msc_windows_taps(v), read = msc_windows_channels_read(v), made = msc_windows_channels_made(v);
   const int64_t *from = msc_windows_size_read(v), *to = msc_windows_size_made(v);
   int64_t pixels = from[0] * from[1], places = to[0] * to[1];
@@ -180,7 +180,7 @@ static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
   u.rows = msc_windows_share(made, parts < most ? parts : msc_windows_most(most, 1), 4);
   u.parts_o = (made + u.rows - 1) / u.rows;
   u.units = u.parts * u.parts_o;
-  u.terms = msc_windows_share(read, (read * pixels + TURNED - 1) / TURNED, 1);
+  u.terms = msc_windows_share(read, (read * pixels + PACKED - 1) / PACKED, 1);
   u.seen = pixels * read * v->width;
   u.panels = msc_product_panel_elems(v->width, msc_windows_most(u.terms * pixels, u.rows * taps), v->width);
   u.panels = msc_windows_most(u.panels, v->kernel[1] * read * v->width);
@@ -296,13 +296,13 @@ static inline int64_t msc_winograd_stride(int64_t elems) {
   return msc_windows_aligned(elems + MSC_WINOGRAD_LANES) | 16;
 }
 
-/* From a row of turned tiles of a block to the next. */
+/* From a row of transformed tiles of a block to the next. */
 static inline int64_t msc_winograd_row(const msc_windows_cut *u) { return msc_winograd_stride(u->columns); }
-/* From a row of turned weights to the next. */
+/* From a row of transformed weights to the next. */
 static inline int64_t msc_winograd_weights(const msc_windows *v) {
   return msc_winograd_stride(msc_windows_channels_read(v));
 }
-/* From an element of all rows' turned tiles or weights, or of panels, to the next. */
+/* From an element of all rows' transformed tiles or weights, or of panels, to the next. */
 static inline int64_t msc_winograd_rows(int64_t rows, int64_t row) { return rows * row + 16; }
 static inline int64_t msc_winograd_panels(const msc_windows *v, int64_t tiles) {
   return msc_product_panel_elems(tiles, msc_windows_channels_read(v), v->width) + 16;

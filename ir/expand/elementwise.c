@@ -144,8 +144,8 @@ bool expand_atan2(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   msc_value *equal = msc_compute(b, "select(less(0, a + b), 0.7853981633974483, a + b)", up, along);
   msc_value *flat = msc_compute(b, "select(less(a, b), atan(a / b), c)", up, along, equal);
   msc_value *angle = msc_compute(b, "select(less(b, a), 1.5707963267948966 - atan(b / a), c)", up, along, flat);
-  msc_value *turned = msc_compute(b, "select(less(a, 0), 3.141592653589793 - b, b)", x, angle);
-  return give_result(cast(b, msc_compute(b, "select(less(a, 0), -b, b)", y, turned), dtype), out_result);
+  msc_value *reflected = msc_compute(b, "select(less(a, 0), 3.141592653589793 - b, b)", x, angle);
+  return give_result(cast(b, msc_compute(b, "select(less(a, 0), -b, b)", y, reflected), dtype), out_result);
 }
 
 /* ---- quotients and remainders ---- */

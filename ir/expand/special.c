@@ -142,14 +142,14 @@ static msc_value *log_gamma(msc_builder *b, msc_value *x) {
 }
 
 /* How far x is from the nearest whole number, times pi. */
-static msc_value *turn(msc_builder *b, msc_value *x) {
+static msc_value *angle_from_whole(msc_builder *b, msc_value *x) {
   return msc_compute(b, "(a - round(a)) * 3.14159265358979323846", x);
 }
 
 /* Left of zero by log |gamma(x)| = log(pi / |x sin(pi x)|) - lgamma(-x). */
 bool expand_lgamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = widened(b, in, 0), *size = msc_compute(b, "abs(a)", x), *right = log_gamma(b, size);
-  msc_value *sine = msc_compute(b, "abs(sin(a))", turn(b, x));
+  msc_value *sine = msc_compute(b, "abs(sin(a))", angle_from_whole(b, x));
   msc_value *left = msc_compute(b, "1.14472988584940017414 - log(a * b) - c", size, sine, right);
   msc_value *y = msc_compute(b, "select(less(a, 0), b, c)", x, left, right);
   return give_cast(b, op, choose(b, compare(b, MSC_EQ, size, number(b, x, INFINITY)), size, y), out_result);
@@ -173,7 +173,7 @@ static msc_value *digamma_right(msc_builder *b, msc_value *x) {
 /* Left of zero by digamma(x) = digamma(-x) - 1/x - pi / tan(pi x), no number at whole numbers. */
 bool expand_digamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0));
-  msc_value *right = digamma_right(b, choose(b, negative, msc_compute(b, "-a", x), x)), *part = turn(b, x);
+  msc_value *right = digamma_right(b, choose(b, negative, msc_compute(b, "-a", x), x)), *part = angle_from_whole(b, x);
   msc_value *cotangent = msc_compute(b, "cos(a) / sin(a)", part);
   msc_value *left = msc_compute(b, "a - 1 / b - 3.14159265358979323846 * c", right, x, cotangent);
   left = choose(b, compare(b, MSC_EQ, part, number(b, x, 0)), number(b, x, NAN), left);
@@ -223,12 +223,12 @@ static msc_value *cotangent_derivative(msc_builder *b, msc_value *c, int n) {
 /* (-1)^(n + 1) n! zeta(n + 1, x); left of zero by (-1)^n polygamma(n, 1 - x) less the derivative of pi / tan(pi x). */
 bool expand_polygamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int n = (int)msc_op_int(op, "n");
-  msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0)), *part = turn(b, x);
+  msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0)), *part = angle_from_whole(b, x);
   msc_value *zeta = hurwitz_zeta(b, choose(b, negative, msc_compute(b, "1 - a", x), x), n + 1);
   double factorial = tgamma(n + 1.), sign = n % 2 ? 1 : -1;
-  msc_value *right = scale_by(b, zeta, sign * factorial), *turned = scale_by(b, zeta, -factorial);
+  msc_value *right = scale_by(b, zeta, sign * factorial), *reflected = scale_by(b, zeta, -factorial);
   msc_value *cotangent = msc_compute(b, "cos(a) / sin(a)", part);
-  msc_value *left = msc_compute(b, "a - b", turned, cotangent_derivative(b, cotangent, n));
+  msc_value *left = msc_compute(b, "a - b", reflected, cotangent_derivative(b, cotangent, n));
   return give_cast(b, op, choose(b, negative, left, right), out_result);
 }
 

@@ -308,8 +308,8 @@ bool onnx_build_reverse_sequence(onnx_node *n) {
   msc_value *len = cast(n->b, reshape(n->b, length, x->type->rank, dim), MSC_I64);
   msc_value *t = iota(n->b, MSC_I64, x->type->rank, x->type->dim, time);
   if (!len || !t) return false;
-  msc_value *turned = minus(n->b, minus(n->b, len, like(n->b, len, 1)), t);
-  msc_value *k = choose(n->b, compare(n->b, MSC_LT, t, len), turned, t);
+  msc_value *reversed = minus(n->b, minus(n->b, len, like(n->b, len, 1)), t);
+  msc_value *k = choose(n->b, compare(n->b, MSC_LT, t, len), reversed, t);
   return onnx_set(n, 0, take_along(n->b, x, k, time));
 }
 

@@ -18,9 +18,9 @@ bool onnx_build_gemm(onnx_node *n) {
   msc_value *y;
   if (msc_is_float(a->type->dtype)) y = matrix_product(n->b, a, ta, w, tb);
   else {
-    const int64_t turned[] = {1, 0};
+    const int64_t swapped[] = {1, 0};
     if (a->type->rank != 2 || w->type->rank != 2) return onnx_refuse(n, "takes matrices");
-    y = onnx_matmul(n->b, ta ? transpose(n->b, a, turned) : a, tb ? transpose(n->b, w, turned) : w);
+    y = onnx_matmul(n->b, ta ? transpose(n->b, a, swapped) : a, tb ? transpose(n->b, w, swapped) : w);
   }
   if (alpha != 1) y = scale_by(n->b, y, alpha);
   if (!onnx_has(n, 2)) return onnx_set(n, 0, y);
@@ -295,13 +295,13 @@ bool onnx_build_rotary(onnx_node *n) {
     if (table->type->rank != 3 || table->type->dim[2] != half) return onnx_refuse(n, "the tables of angles do not fit");
     angle[i] = reshape(n->b, table, 4, (int64_t[]){table->type->dim[0], table->type->dim[1], 1, half});
   }
-  msc_value *turned = part_of(n->b, x, 3, 0, 2 * half), *a, *c;
+  msc_value *rotated = part_of(n->b, x, 3, 0, 2 * half), *a, *c;
   if (interleaved) {
-    msc_value *pairs = reshape(n->b, turned, 5, (int64_t[]){d[0], d[1], d[2], half, 2});
+    msc_value *pairs = reshape(n->b, rotated, 5, (int64_t[]){d[0], d[1], d[2], half, 2});
     a = part_of(n->b, pairs, 4, 0, 1), c = part_of(n->b, pairs, 4, 1, 2);
     a = a ? reshape(n->b, a, 4, (int64_t[]){d[0], d[1], d[2], half}) : NULL;
     c = c ? reshape(n->b, c, 4, (int64_t[]){d[0], d[1], d[2], half}) : NULL;
-  } else a = part_of(n->b, turned, 3, 0, half), c = part_of(n->b, turned, 3, half, 2 * half);
+  } else a = part_of(n->b, rotated, 3, 0, half), c = part_of(n->b, rotated, 3, half, 2 * half);
   if (!a || !c) return false;
   msc_value *p = times(n->b, angle[0], a), *real = minus(n->b, p, times(n->b, angle[1], c));
   msc_value *q = times(n->b, angle[1], a), *imaginary = plus(n->b, q, times(n->b, angle[0], c));
@@ -309,12 +309,12 @@ bool onnx_build_rotary(onnx_node *n) {
   if (interleaved) {
     const int64_t five[] = {d[0], d[1], d[2], half, 1};
     msc_value *both[2] = {reshape(n->b, real, 5, five), reshape(n->b, imaginary, 5, five)};
-    turned = join_along(n->b, 4, 2, both);
-    turned = turned ? reshape(n->b, turned, 4, (int64_t[]){d[0], d[1], d[2], 2 * half}) : NULL;
-  } else turned = join_along(n->b, 3, 2, (msc_value *[]){real, imaginary});
-  if (2 * half < size) turned = join_along(n->b, 3, 2, (msc_value *[]){turned, part_of(n->b, x, 3, 2 * half, size)});
-  if (in->type->rank == 4) turned = onnx_move_dim(n->b, turned, 2, 1);
-  return onnx_set(n, 0, turned ? reshape(n->b, turned, in->type->rank, in->type->dim) : NULL);
+    rotated = join_along(n->b, 4, 2, both);
+    rotated = rotated ? reshape(n->b, rotated, 4, (int64_t[]){d[0], d[1], d[2], 2 * half}) : NULL;
+  } else rotated = join_along(n->b, 3, 2, (msc_value *[]){real, imaginary});
+  if (2 * half < size) rotated = join_along(n->b, 3, 2, (msc_value *[]){rotated, part_of(n->b, x, 3, 2 * half, size)});
+  if (in->type->rank == 4) rotated = onnx_move_dim(n->b, rotated, 2, 1);
+  return onnx_set(n, 0, rotated ? reshape(n->b, rotated, in->type->rank, in->type->dim) : NULL);
 }
 
 /* ---- determinant: by rows, each step divides by the largest of what is left of a column ---- */

@@ -173,7 +173,7 @@ bool onnx_build_slice(onnx_node *n) {
   int64_t start[MSC_MAX_RANK], end[MSC_MAX_RANK], axes[MSC_MAX_RANK], steps[MSC_MAX_RANK];
   int64_t low[MSC_MAX_RANK], high[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   int num, num_end, num_axes, num_steps = -1;
-  bool turned[MSC_MAX_RANK] = {false};
+  bool reversed[MSC_MAX_RANK] = {false};
   if (!x || !onnx_ints_of(n, 1, "starts", 10, start, MSC_MAX_RANK, &num) ||
       !onnx_ints_of(n, 2, "ends", 10, end, MSC_MAX_RANK, &num_end) ||
       !onnx_ints_of(n, 3, "axes", 10, axes, MSC_MAX_RANK, &num_axes))
@@ -187,11 +187,11 @@ bool onnx_build_slice(onnx_node *n) {
     MSC_TRY(onnx_axis(n, num_axes < 0 ? i : axes[i], x->type->rank, &axis));
     low[axis] = start[i], high[axis] = end[i];
     MSC_TRY(slice_dim(n, x->type->dim[axis], num_steps < 0 ? 1 : steps[i], &low[axis], &high[axis], &stride[axis],
-                      &turned[axis]));
+                      &reversed[axis]));
   }
   msc_value *y = slice_of(n->b, x, low, high, stride);
   for (int d = 0; y && d < y->type->rank; d++)
-    if (turned[d] && y->type->dim[d] > 1) y = onnx_reverse(n->b, y, d);
+    if (reversed[d] && y->type->dim[d] > 1) y = onnx_reverse(n->b, y, d);
   return onnx_set(n, 0, y);
 }
 

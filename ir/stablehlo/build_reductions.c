@@ -178,17 +178,17 @@ bool hlo_build_reduce_window(hlo_node *n) {
       return hlo_refuse(n, "zeros between elements and negative padding are not read");
   if (!hlo_combiner_of(n->op, &c) || c.logical || c.reduction == MSC_PROD)
     return hlo_refuse(n, "only the largest, the smallest and the sum of windows are read");
-  bool adds = c.reduction == MSC_SUM, turned = c.reduction == MSC_MIN;
-  double usual = adds ? 0 : turned ? INFINITY : -INFINITY;
+  bool adds = c.reduction == MSC_SUM, negated = c.reduction == MSC_MIN;
+  double usual = adds ? 0 : negated ? INFINITY : -INFINITY;
   if (!hlo_splat(n->in[1], &init)) return hlo_refuse(n, "begins with a value that is no constant");
-  if (turned && msc_dtype_class_of(t->dtype) == MSC_CLASS_UINT)
+  if (negated && msc_dtype_class_of(t->dtype) == MSC_CLASS_UINT)
     return hlo_refuse(n, "the smallest of unsigned numbers in windows is not read");
   if (adds && init == 0 && is_running(&w, t, &dim, &reverse)) return hlo_set(n, running_sum(n, dim, reverse));
   msc_value *x = n->in[0];
   MSC_TRY(extend_to_rank_4(n, &w, &x) && choose_space(n, &w, x->type, perm));
-  if (turned) x = unary(n->b, OP_neg, x);
+  if (negated) x = unary(n->b, OP_neg, x);
   msc_value *y = x ? build_pool(n, &w, adds ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
-  if (turned) y = unary(n->b, OP_neg, y);
+  if (negated) y = unary(n->b, OP_neg, y);
   if (y && init != usual)
     y = combine_by(n->b, c.reduction, y, n->in[1]); /* the initial value is one more element of each window */
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));

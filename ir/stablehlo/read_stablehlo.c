@@ -254,13 +254,13 @@ static bool run_loop(hlo_reader *r, const scope *s, hlo_node *n) {
     return hlo_refuse(n, "needs a condition and a body of as many arguments as results");
   if (++r->depth > HLO_MAX_DEPTH) return hlo_refuse(n, "regions are too deep");
   msc_value *const *now = n->in;
-  for (int turn = 0;; turn++) {
+  for (int iteration = 0;; iteration++) {
     msc_value **found = NULL;
     MSC_TRY(run_part(r, s, &n->op->region[0], now, &num, &found));
     if (num != 1 || !found[0] || !hlo_splat(found[0], &goes_on))
       return hlo_refuse(n, "how often it turns is not known when it is compiled: such loops are not read");
     if (goes_on == 0) break;
-    if (turn == MOST_TURNS) return hlo_refuse(n, "turns more than %d times", MOST_TURNS);
+    if (iteration == MOST_TURNS) return hlo_refuse(n, "turns more than %d times", MOST_TURNS);
     MSC_TRY(run_part(r, s, &n->op->region[1], now, &num, &found));
     if (num != n->op->num_in) return hlo_refuse(n, "has %zu results, not %zu", num, n->op->num_in);
     for (size_t i = 0; i < num; i++)

@@ -98,12 +98,12 @@ static msc_op *build_column_reshape(msc_op *at, msc_value *v, const msc_type *to
 /* "abk,kyz->abyz" */
 static msc_op *build_column_product(msc_op *op, const columns *c) {
   msc_context *ctx = msc_op_ctx(op);
-  bool turned = msc_form_of(op) == MSC_FORM_PRODUCT && msc_op_bool(op, "transpose_b");
+  bool transposed = msc_form_of(op) == MSC_FORM_PRODUCT && msc_op_bool(op, "transpose_b");
   int lead = op->in[0].value->type->rank - 1;
-  msc_value *in[2] = {op->in[0].value, split_parameter_columns(op->block->func, op->in[1].value, !turned, c)};
+  msc_value *in[2] = {op->in[0].value, split_parameter_columns(op->block->func, op->in[1].value, !transposed, c)};
   msc_op *made = build_op_before(op, OP_einsum, 2, in, 1);
   const char *form = msc_arena_printf(msc_context_arena(ctx), "%.*sk,%s->%.*syz", lead, "abcdefgh",
-                                      turned ? "yzk" : "kyz", lead, "abcdefgh");
+                                      transposed ? "yzk" : "kyz", lead, "abcdefgh");
   msc_op_set(made, "equation", msc_str(ctx, form));
   return made;
 }

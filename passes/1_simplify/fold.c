@@ -184,18 +184,18 @@ static bool write_square_as_product(msc_op *op) {
 }
 
 /* Turns pairs of elements before their rows are put in another order, not behind. */
-static bool turn_before_transpose(msc_op *op) {
+static bool rotate_before_transpose(msc_op *op) {
   const msc_op *before = def_of_kind(operand_at(op, 0), OP_transpose);
   int64_t perm[MSC_MAX_RANK], axis = msc_op_int(op, "axis");
   if (!before || msc_has_user_constraint(before) || !msc_has_one_use(&before->out[0])) return false;
   int rank = msc_op_ints(before, "perm", perm, MSC_MAX_RANK);
   if (perm[rank - 1] != rank - 1) return false;
   msc_value *x = operand_at(before, 0);
-  msc_op *turned = msc_op_copy(op->block->func, op, &x);
-  turned->out[0].type = x->type;
-  msc_op_set(turned, "axis", msc_int(perm[axis < 0 ? axis + rank : axis]));
-  msc_insert_before(op, turned);
-  msc_op *transpose = msc_op_copy(op->block->func, before, (msc_value *[]){&turned->out[0]});
+  msc_op *rotated = msc_op_copy(op->block->func, op, &x);
+  rotated->out[0].type = x->type;
+  msc_op_set(rotated, "axis", msc_int(perm[axis < 0 ? axis + rank : axis]));
+  msc_insert_before(op, rotated);
+  msc_op *transpose = msc_op_copy(op->block->func, before, (msc_value *[]){&rotated->out[0]});
   msc_insert_before(op, transpose);
   msc_replace_uses(&op->out[0], &transpose->out[0]);
   return true;
@@ -218,7 +218,7 @@ static const rewrite rewrites[OP_COUNT] = {
     [OP_matmul] = {.combine = drop_transposed_operands},
     [OP_batch_matmul] = {.combine = drop_transposed_operands},
     [OP_pow] = {.combine = write_square_as_product},
-    [OP_rotary] = {.combine = turn_before_transpose},
+    [OP_rotary] = {.combine = rotate_before_transpose},
 };
 
 /* The value that op's only result equals, whose type may still differ; NULL if there is none. */

@@ -228,16 +228,16 @@ static bool pays_to_merge(fuser *z, const region *a, const region *b, region *m)
 /* ---- values that the forward keeps for the backward ---- */
 
 /* When an op, or the first one of a region, runs. */
-typedef enum { FORWARD, AGAIN, BACKWARD } turn;
+typedef enum { FORWARD, AGAIN, BACKWARD } step_phase;
 
-static turn turn_of(const fuser *z, const msc_op *op) {
+static step_phase step_phase_of(const fuser *z, const msc_op *op) {
   return z->forward[op->id] ? FORWARD : msc_op_attr(op, MSC_FACT(recompute)) ? AGAIN : BACKWARD;
 }
 
-static turn first_turn(const fuser *z, const region *r) {
-  turn first = BACKWARD;
+static step_phase find_first_phase(const fuser *z, const region *r) {
+  step_phase first = BACKWARD;
   for (size_t i = 0; i < r->num; i++)
-    if (turn_of(z, r->op[i]) < first) first = turn_of(z, r->op[i]);
+    if (step_phase_of(z, r->op[i]) < first) first = step_phase_of(z, r->op[i]);
   return first;
 }
 
@@ -263,13 +263,13 @@ static uint64_t bytes_left(const fuser *z, const region *r, const region *a, con
 /* Bytes of those operands of r that are there when `other` runs, computed outside both, and that only these two use;
  * each is counted once. */
 static uint64_t bytes_ended(const fuser *z, const region *r, const region *other) {
-  turn last = first_turn(z, other);
+  step_phase last = find_first_phase(z, other);
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num; i++)
     for (size_t k = 0; k < r->op[i]->num_in; k++) {
       const msc_value *v = r->op[i]->in[k].value;
       const msc_use *u = v->uses;
-      if (!v->def || msc_is_constant_op(v->def) || is_in(z, v->def, r, other) || turn_of(z, v->def) > last ||
+      if (!v->def || msc_is_constant_op(v->def) || is_in(z, v->def, r, other) || step_phase_of(z, v->def) > last ||
           is_used_outside(z, v, r, other))
         continue;
       while (!is_in(z, u->user, r, r)) u = u->next;
@@ -279,7 +279,7 @@ static uint64_t bytes_ended(const fuser *z, const region *r, const region *other
 }
 
 static bool keeps_more_for_backward(const fuser *z, const region *a, const region *b) {
-  turn ta = first_turn(z, a), tb = first_turn(z, b);
+  step_phase ta = find_first_phase(z, a), tb = find_first_phase(z, b);
   if (ta == tb) return false;
   const region *early = ta < tb ? a : b, *late = ta < tb ? b : a;
   return bytes_left(z, early, a, b) + bytes_left(z, late, a, b) >

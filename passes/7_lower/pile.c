@@ -38,8 +38,8 @@ static void list_terms(msc_arena *a, msc_op *last, terms *out) {
     }
 }
 
-/* True if the term is a product of a turned matrix that only the sum reads, with few rows: copies of its operands are
- * smaller than its result. */
+/* True if the term is a product of a transposed matrix that only the sum reads, with few rows: copies of its operands
+ * are smaller than its result. */
 static bool is_small_product(const msc_value *v) {
   const msc_op *op = v->def;
   if (!op || op->kind != OP_matmul || !msc_op_bool(op, "transpose_a") || msc_op_bool(op, "transpose_b") ||

@@ -83,9 +83,8 @@ static bool is_concat_view(const msc_op *c) {
       t->dim[3] * msc_dtype_bytes(t->dtype) % 16)
     return false;
   for (size_t i = 0; i < c->num_in; i++) {
-    const msc_op *turn = c->in[i].value->def;
-    if (!is_marked_transpose(turn) || !msc_has_one_use(&turn->out[0]) ||
-        !is_attention_call(turn->in[0].value->def))
+    const msc_op *swap = c->in[i].value->def;
+    if (!is_marked_transpose(swap) || !msc_has_one_use(&swap->out[0]) || !is_attention_call(swap->in[0].value->def))
       return false;
   }
   return true;

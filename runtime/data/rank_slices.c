@@ -234,19 +234,19 @@ static mscrt_status *make_whole_header(const mscrt_archive *a, const mscrt_whole
   h->any = true;
   for (uint32_t i = w->first; i < w->first + w->num; i++) {
     const mscrt_stored *t = &a->tensor[i];
-    bool turned = w->turned && w->turned[i];
+    bool transposed = w->transposed && w->transposed[i];
     int64_t shape[MSCRT_MAX_RANK];
     if (w->skip && w->skip[i]) continue;
     memcpy(shape, t->shape, sizeof shape);
-    if (turned) shape[0] = t->shape[1], shape[1] = t->shape[0];
+    if (transposed) shape[0] = t->shape[1], shape[1] = t->shape[0];
     mscrt_header_add(h, w->names ? w->names[i] : t->name, t->dtype, t->rank, shape);
   }
   return mscrt_header_end(h);
 }
 
 /* Reads columns of a matrix as rows. */
-static mscrt_status *read_turned(mscrt_archive *a, const mscrt_stored *t, uint64_t begin, uint64_t num, uint8_t *line,
-                                 uint8_t *out) {
+static mscrt_status *read_transposed(mscrt_archive *a, const mscrt_stored *t, uint64_t begin, uint64_t num,
+                                     uint8_t *line, uint8_t *out) {
   size_t bytes = mscrt_dtype_bytes(t->dtype);
   uint64_t rows = (uint64_t)t->shape[0], first = begin / rows, columns = num / rows;
   msc_box box = {{0, (int64_t)first}, {(int64_t)rows, (int64_t)columns}};
@@ -258,20 +258,20 @@ static mscrt_status *read_turned(mscrt_archive *a, const mscrt_stored *t, uint64
   return NULL;
 }
 
-static mscrt_status *write_tensor(mscrt_archive *a, const mscrt_stored *t, bool turned, const mscrt_file *f,
+static mscrt_status *write_tensor(mscrt_archive *a, const mscrt_stored *t, bool transposed, const mscrt_file *f,
                                   uint64_t *out_xxh3) {
   uint64_t elems = mscrt_stored_elems(t), bytes = mscrt_dtype_bytes(t->dtype), part = CHUNK_BYTES / bytes;
-  if (turned && elems) /* whole columns */
+  if (transposed && elems) /* whole columns */
     part = part > (uint64_t)t->shape[0] ? part / (uint64_t)t->shape[0] * (uint64_t)t->shape[0] : (uint64_t)t->shape[0];
   uint8_t *chunk = NULL, *line = NULL;
   XXH3_state_t *hash = XXH3_createState();
   mscrt_status *s = hash ? mscrt_allocate((void **)&chunk, (size_t)(part < elems ? part : elems) + 1, bytes)
                          : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  if (!s && turned) s = mscrt_allocate((void **)&line, (size_t)(part < elems ? part : elems) + 1, bytes);
+  if (!s && transposed) s = mscrt_allocate((void **)&line, (size_t)(part < elems ? part : elems) + 1, bytes);
   if (hash) XXH3_64bits_reset(hash);
   for (uint64_t at = 0; at < elems && !s; at += part) {
     uint64_t num = elems - at < part ? elems - at : part;
-    s = turned ? read_turned(a, t, at, num, line, chunk) : mscrt_archive_elements(a, t, at, num, chunk);
+    s = transposed ? read_transposed(a, t, at, num, line, chunk) : mscrt_archive_elements(a, t, at, num, chunk);
     if (!s) XXH3_64bits_update(hash, chunk, (size_t)(num * bytes));
     if (!s) s = mscrt_file_write(f, chunk, (size_t)(num * bytes));
   }
@@ -301,7 +301,7 @@ mscrt_status *mscrt_archive_write(mscrt_archive *a, const mscrt_whole_file *w, m
       if (w->skip && w->skip[i]) continue;
       *to = (mscrt_shard){.at = at, .hashed = true};
       memcpy(to->box.size, t->shape, sizeof t->shape);
-      s = write_tensor(a, t, w->turned && w->turned[i], &f, &to->xxh3);
+      s = write_tensor(a, t, w->transposed && w->transposed[i], &f, &to->xxh3);
       at += mscrt_stored_elems(t) * mscrt_dtype_bytes(t->dtype);
     }
     s = mscrt_file_end(&f, s);

@@ -40,7 +40,7 @@ typedef struct {
   uint32_t first, num;
   const uint8_t *skip;      /* by tensor: not written; NULL: all are */
   const char *const *names; /* by tensor: other names; NULL: their own */
-  const uint8_t *turned;    /* by tensor: a matrix, which is transposed; NULL: none is */
+  const uint8_t *transposed; /* by tensor: a matrix, which is transposed; NULL: none is */
 } mscrt_whole_file;
 /* Writes them. out_shard, with room for num: place and checksum of each. */
 mscrt_status *mscrt_archive_write(mscrt_archive *a, const mscrt_whole_file *w, mscrt_shard *out_shard,

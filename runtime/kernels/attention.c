@@ -19,7 +19,7 @@ typedef struct {
   msc_attention a;
   msc_attention_cut cut;
   const mscrt_score_loops *loops;
-  float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *turned, *sums, *totals;
+  float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *transposed, *sums, *totals;
 } item;
 
 /* True if the graph has a mask; it, or the factors by which weights are kept, is its `extra` operand. */
@@ -39,7 +39,7 @@ static matrix matrix_of(const item *t, int i, int64_t batch, int64_t head, int64
 /* ---- products ---- */
 
 /* Packs rows of a matrix, which are columns of the product's second operand. */
-static void pack_turned(const item *t, matrix m, int64_t rows, int64_t terms, float *panels) {
+static void pack_transposed(const item *t, matrix m, int64_t rows, int64_t terms, float *panels) {
   t->r->pack((void *[]){m.at, panels}, 0, (rows + t->a.width - 1) / t->a.width, (int64_t[]){rows, terms, m.step}, NULL);
 }
 
@@ -50,20 +50,20 @@ static void pack_straight(const item *t, matrix m, int64_t columns, int64_t term
     t->loops->copy(m.at + c, m.step, terms, mscrt_smaller(width, columns - c), width, panels);
 }
 
-/* c = a b, or with `more` c += a b; a's terms lie side by side unless it is turned.  lies: elements from term to term
- * of b; 0: b is packed, in panels of `packed` terms, of which the first `terms` are taken. */
+/* c = a b, or with `more` c += a b; a's terms lie side by side unless it is transposed.  lies: elements from term to
+ * term of b; 0: b is packed, in panels of `packed` terms, of which the first `terms` are taken. */
 typedef struct {
   matrix a, c;
   float *b;
   int64_t lies, packed, rows, columns, terms;
-  bool turned, more;
+  bool transposed, more;
 } product;
 
 static void multiply_columns(const item *t, const product *p, float *b, int64_t from, int64_t columns) {
   float *c = p->c.at + from;
   t->r->multiply(
-      (void *[]){p->a.at, b, c, t->turned, p->more ? c : NULL}, 0, p->rows,
-      (int64_t[10]){columns, p->terms, p->a.step, p->c.step, 1, p->turned, false, p->more ? p->c.step : 0, p->lies},
+      (void *[]){p->a.at, b, c, t->transposed, p->more ? c : NULL}, 0, p->rows,
+      (int64_t[10]){columns, p->terms, p->a.step, p->c.step, 1, p->transposed, false, p->more ? p->c.step : 0, p->lies},
       NULL);
 }
 
@@ -114,7 +114,8 @@ static mscrt_scores block_of(const item *t, int64_t batch, int64_t head, int64_t
 }
 
 /* Fills a block with the products of rows of a and rows that are packed. */
-static void multiply_turned(const item *t, const mscrt_scores *b, float *to, matrix a, float *panels, int64_t terms) {
+static void multiply_by_transposed(const item *t, const mscrt_scores *b, float *to, matrix a, float *panels,
+                                   int64_t terms) {
   multiply(
       t,
       &(product){
@@ -129,13 +130,13 @@ static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, 
   int64_t group = head / (t->a.heads / t->a.groups), f = t->a.f;
   float *most = t->totals, *total = t->totals + t->cut.totals / 2;
   product p = {.columns = f, .terms = keys, .more = key > 0};
-  pack_turned(t, matrix_of(t, 1, batch, group, key), keys, t->a.e, t->panels_k);
+  pack_transposed(t, matrix_of(t, 1, batch, group, key), keys, t->a.e, t->panels_k);
   set_second_operand(t, &p, matrix_of(t, 2, batch, group, key), t->panels_v);
   for (int64_t row = 0; row < num; row += ROWS) {
     int64_t rows = mscrt_smaller(ROWS, num - row);
     if (t->r->graph->causal && key >= first + row + rows) continue;
     mscrt_scores b = block_of(t, batch, head, first + row, rows, key, keys);
-    multiply_turned(t, &b, b.scores, matrix_of(t, 0, batch, head, first + row), t->panels_k, t->a.e);
+    multiply_by_transposed(t, &b, b.scores, matrix_of(t, 0, batch, head, first + row), t->panels_k, t->a.e);
     t->loops->weigh(&b, most + row, total + row, t->sums + row * f, key ? f : 0);
     p.a = (matrix){b.scores, KEYS}, p.c = (matrix){t->sums + row * f, f}, p.rows = rows, p.terms = b.keys;
     multiply(t, &p);
@@ -166,11 +167,16 @@ static void sum_along(const item *t, int64_t batch, int64_t head, float *out_sum
   t->loops->multiply(y.at, y.step, dy.at, dy.step, t->a.rows, t->a.f, out_sum);
 }
 
-/* Makes c the products of a block's rows, turned, with a matrix of as many rows, or adds them to it. */
-static void add_turned(const item *t, const mscrt_scores *b, float *scores, matrix of, matrix c, int64_t columns,
-                       bool more) {
-  product p = {
-      .a = {scores, KEYS}, .c = c, .rows = b->keys, .columns = columns, .terms = b->rows, .turned = true, .more = more};
+/* Makes c the products of a block's rows, transposed, with a matrix of as many rows, or adds them to it. */
+static void add_transposed_products(const item *t, const mscrt_scores *b, float *scores, matrix of, matrix c,
+                                    int64_t columns, bool more) {
+  product p = {.a = {scores, KEYS},
+               .c = c,
+               .rows = b->keys,
+               .columns = columns,
+               .terms = b->rows,
+               .transposed = true,
+               .more = more};
   set_second_operand(t, &p, of, t->panels_rows);
   multiply(t, &p);
 }
@@ -183,11 +189,11 @@ static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64
   int result = t->r->graph->num_operands - 3;
   matrix q = matrix_of(t, Q, batch, head, b->row), dy = matrix_of(t, DY, batch, head, b->row),
          stats = matrix_of(t, STATS, batch, head, b->row);
-  multiply_turned(t, b, b->scores, q, t->panels_k, t->a.e);
-  multiply_turned(t, b, b->other, dy, t->panels_v, t->a.f);
+  multiply_by_transposed(t, b, b->scores, q, t->panels_k, t->a.e);
+  multiply_by_transposed(t, b, b->other, dy, t->panels_v, t->a.f);
   t->loops->differentiate(b, stats.at, along);
-  add_turned(t, b, b->scores, dy, matrix_of(t, result + 2, batch, group, b->key), t->a.f, more);
-  add_turned(t, b, b->other, q, matrix_of(t, result + 1, batch, group, b->key), t->a.e, more);
+  add_transposed_products(t, b, b->scores, dy, matrix_of(t, result + 2, batch, group, b->key), t->a.f, more);
+  add_transposed_products(t, b, b->other, q, matrix_of(t, result + 1, batch, group, b->key), t->a.e, more);
   product p = {.a = {b->other, KEYS},
                .c = matrix_of(t, result, batch, head, b->row),
                .rows = b->rows,
@@ -216,8 +222,8 @@ static void differentiate(const item *t, int64_t unit) {
   for (int64_t m = 0; m < members; m++) sum_along(t, batch, head + m, t->totals + m * t->a.rows);
   for (int64_t key = 0; key < t->a.keys; key += KEYS) {
     int64_t keys = mscrt_smaller(KEYS, t->a.keys - key), first = t->r->graph->causal ? key / ROWS * ROWS : 0, made = 0;
-    pack_turned(t, matrix_of(t, K, batch, group, key), keys, t->a.e, t->panels_k);
-    pack_turned(t, matrix_of(t, V, batch, group, key), keys, t->a.f, t->panels_v);
+    pack_transposed(t, matrix_of(t, K, batch, group, key), keys, t->a.e, t->panels_k);
+    pack_transposed(t, matrix_of(t, V, batch, group, key), keys, t->a.f, t->panels_v);
     product p = {.columns = t->a.e, .terms = keys};
     set_second_operand(t, &p, matrix_of(t, K, batch, group, key), t->panels_keys);
     for (int64_t m = 0; m < members; m++)
@@ -239,8 +245,8 @@ void mscrt_run_attention(const mscrt_record *r, void *const *buffers, int64_t un
   t.panels_keys = t.panels_v + t.cut.panels_v;
   t.panels_rows = t.panels_keys + t.cut.panels_keys;
   t.scores = t.panels_rows + t.cut.panels_rows;
-  t.turned = t.scores + t.cut.scores;
-  t.sums = t.turned + t.cut.turned;
+  t.transposed = t.scores + t.cut.scores;
+  t.sums = t.transposed + t.cut.transposed;
   t.totals = t.sums + t.cut.sums;
   if (t.a.gradient) differentiate(&t, unit);
   else attend(&t, unit);

@@ -32,7 +32,7 @@ typedef struct {
 
 /* ---- channels as the last dimension ---- */
 
-static inline void turn_square(four *a, four *b, four *c, four *d) {
+static inline void transpose_square(four *a, four *b, four *c, four *d) {
   four ab = __builtin_shufflevector(*a, *b, 0, 4, 1, 5),
        cd = __builtin_shufflevector(*c, *d, 0, 4, 1, 5),
        ef = __builtin_shufflevector(*a, *b, 2, 6, 3, 7),
@@ -45,13 +45,13 @@ static inline void turn_square(four *a, four *b, four *c, four *d) {
 
 /* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. Squares beside
  * each other come first: they fill lines of the cache. The last ones overlap those before. */
-static void turn_in(float *to, int64_t lanes, const float *from, int64_t apart, int64_t num, int64_t size) {
+static void pack_lanes(float *to, int64_t lanes, const float *from, int64_t apart, int64_t num, int64_t size) {
   int64_t whole = size < 4 ? 0 : num / 4 * 4;
   for (int64_t i = 0; i < size && whole; i += 4)
     for (int64_t c = 0, at = mscrt_smaller(i, size - 4); c < whole; c += 4) {
       four v[4];
       for (int k = 0; k < 4; k++) v[k] = *(const four *)(from + (c + k) * apart + at);
-      turn_square(&v[0], &v[1], &v[2], &v[3]);
+      transpose_square(&v[0], &v[1], &v[2], &v[3]);
       for (int k = 0; k < 4; k++) *(four *)(to + (at + k) * lanes + c) = v[k];
     }
   for (int64_t c = whole; c < num; c++)
@@ -59,27 +59,27 @@ static void turn_in(float *to, int64_t lanes, const float *from, int64_t apart, 
 }
 
 /* Writes `size` vectors of so many lanes to `num` lines, `apart` from each other. */
-static void turn_out(float *to, int64_t apart, int64_t num, const float *from, int64_t lanes, int64_t size) {
+static void unpack_lanes(float *to, int64_t apart, int64_t num, const float *from, int64_t lanes, int64_t size) {
   int64_t whole = size < 4 ? 0 : num / 4 * 4;
   for (int64_t i = 0; i < size && whole; i += 4)
     for (int64_t c = 0, at = mscrt_smaller(i, size - 4); c < whole; c += 4) {
       four v[4];
       for (int k = 0; k < 4; k++) v[k] = *(const four *)(from + (at + k) * lanes + c);
-      turn_square(&v[0], &v[1], &v[2], &v[3]);
+      transpose_square(&v[0], &v[1], &v[2], &v[3]);
       for (int k = 0; k < 4; k++) *(four *)(to + (c + k) * apart + at) = v[k];
     }
   for (int64_t c = whole; c < num; c++)
     for (int64_t i = 0; i < size; i++) to[c * apart + i] = from[i * lanes + c];
 }
 
-/* Turns lines of an image, or of its gradient, from line `line` and column `column` on, which may lie outside. */
+/* Packs lines of an image, or of its gradient, from line `line` and column `column` on, which may lie outside. */
 static void see_lines(const item *t, const float *from, const int64_t size[2], int64_t line, int64_t column) {
   int64_t lanes = t->cut.columns, begin = column < 0 ? -column : 0, end = mscrt_smaller(t->cut.line, size[1] - column);
   memset(t->seen, 0, sizeof *t->seen * (size_t)t->cut.seen);
   for (int64_t i = 0; i < t->cut.lines && begin < end; i++)
     if (line + i >= 0 && line + i < size[0])
-      turn_in(t->seen + (i * t->cut.line + begin) * lanes, lanes, from + (line + i) * size[1] + column + begin,
-              size[0] * size[1], t->num, end - begin);
+      pack_lanes(t->seen + (i * t->cut.line + begin) * lanes, lanes, from + (line + i) * size[1] + column + begin,
+                 size[0] * size[1], t->num, end - begin);
 }
 
 /* ---- sums ---- */
@@ -149,11 +149,11 @@ static void sum_places(const item *t, const grid *g, int64_t taps) {
 
 /* ---- y and dx ---- */
 
-/* Turns the weights of the item's channels. */
-static void turn_weights(const item *t) {
+/* Packs the weights of the item's channels. */
+static void pack_weights(const item *t) {
   int64_t taps = msc_windows_taps(&t->v);
   memset(t->tile, 0, sizeof *t->tile * (size_t)(taps * t->cut.columns));
-  turn_in(t->tile, t->cut.columns, t->other + t->first * taps, taps, t->num, taps);
+  pack_lanes(t->tile, t->cut.columns, t->other + t->first * taps, taps, t->num, taps);
 }
 
 /* Lists the elements of the kernel: where each lies from the first element that a place sees. */
@@ -180,8 +180,8 @@ static void make_y(const item *t, int64_t image) {
               .seen = t->seen,
               .made = t->room};
     sum_places(t, &g, msc_windows_taps(v));
-    turn_out(t->to + (image * v->o + t->first) * places + line * v->y[1], places, t->num, t->room, lanes,
-             lines * v->y[1]);
+    unpack_lanes(t->to + (image * v->o + t->first) * places + line * v->y[1], places, t->num, t->room, lanes,
+                 lines * v->y[1]);
   }
 }
 
@@ -223,8 +223,8 @@ static void make_x(const item *t, int64_t image) {
                   .made = t->room + (rest[0] * v->x[1] + rest[1]) * lanes};
         sum_places(t, &g, list_taps_of_rest(t, rest));
       }
-    turn_out(t->to + (image * v->c + t->first) * pixels + line * v->x[1], pixels, t->num, t->room, lanes,
-             lines * v->x[1]);
+    unpack_lanes(t->to + (image * v->c + t->first) * pixels + line * v->x[1], pixels, t->num, t->room, lanes,
+                 lines * v->x[1]);
   }
 }
 
@@ -241,8 +241,8 @@ static void make_weights(const item *t) {
       int64_t lines = mscrt_smaller(t->cut.rows, v->y[0] - line);
       see_lines(t, t->from + (image * v->c + t->first) * pixels, v->x, line * v->step[0] - v->padding[0],
                 -v->padding[1]);
-      turn_in(t->room, lanes, t->other + (image * v->o + t->first) * places + line * v->y[1], places, t->num,
-              lines * v->y[1]);
+      pack_lanes(t->room, lanes, t->other + (image * v->o + t->first) * places + line * v->y[1], places, t->num,
+                 lines * v->y[1]);
       grid g = {.size = {lines, v->y[1]},
                 .see = {v->step[0] * t->cut.line * lanes, v->step[1] * lanes},
                 .make = {v->y[1] * lanes, lanes},
@@ -250,7 +250,7 @@ static void make_weights(const item *t) {
                 .made = t->room};
       find_kernel(t, add_products_sse2, add_products_avx2, add_products_avx512)(t, &g, taps);
     }
-  turn_out(t->to + t->first * taps, taps, t->num, t->tile, lanes, taps);
+  unpack_lanes(t->to + t->first * taps, taps, t->num, t->tile, lanes, taps);
 }
 
 void mscrt_run_channels(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
@@ -265,7 +265,7 @@ void mscrt_run_channels(const mscrt_record *r, void *const *buffers, int64_t uni
     make_weights(&t);
     return;
   }
-  turn_weights(&t);
+  pack_weights(&t);
   if (t.v.makes == MSC_WINDOWS_MAKE_X) make_x(&t, unit / t.cut.parts);
   else make_y(&t, unit / t.cut.parts);
 }

@@ -76,7 +76,7 @@ static void list_offsets(const item *t) {
 /* The weights between an output channel and the input channels of its group. */
 typedef struct {
   const float *first;
-  int64_t channel, step; /* step: from an element of the kernel to the next; of turned ones -1 */
+  int64_t channel, step; /* step: from an element of the kernel to the next; of reversed ones -1 */
 } weights;
 
 static weights weights_of_channel(const item *t, int64_t group, int64_t channel) {

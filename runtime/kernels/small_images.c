@@ -38,25 +38,26 @@ static int64_t element_of_line(const item *t, int64_t l) {
 
 /* ---- weights ---- */
 
-static void put_turned_weights(const item *t, int64_t tap, int64_t rows, int64_t row, int64_t channel, int64_t channels,
-                               const float *turned) {
+static void put_transposed_weights(const item *t, int64_t tap, int64_t rows, int64_t row, int64_t channel,
+                                   int64_t channels, const float *transposed) {
   int64_t k = tap / t->v.kernel[1], l = element_of_line(t, tap % t->v.kernel[1]);
-  memcpy(t->room + ((k * rows + row) * t->v.kernel[1] + l) * t->read + channel, turned,
-         sizeof *turned * (size_t)channels);
+  memcpy(t->room + ((k * rows + row) * t->v.kernel[1] + l) * t->read + channel, transposed,
+         sizeof *transposed * (size_t)channels);
 }
 
-static void turn_weights(const item *t, int64_t row, int64_t rows) {
+static void transpose_weights(const item *t, int64_t row, int64_t rows) {
   int64_t taps = msc_windows_taps(&t->v), width = t->v.width;
   for (int64_t channel = 0; channel < t->read; channel += width) {
     int64_t channels = mscrt_smaller(width, t->read - channel);
     if (t->v.makes == MSC_WINDOWS_MAKE_X) {
       mscrt_pack_lines(t->r, t->w + (channel * t->made + row) * taps, t->panels, channels, rows * taps, t->made * taps);
       for (int64_t i = 0; i < rows * taps; i++)
-        put_turned_weights(t, i % taps, rows, i / taps, channel, channels, t->panels + i * width);
+        put_transposed_weights(t, i % taps, rows, i / taps, channel, channels, t->panels + i * width);
     } else {
       for (int64_t r = 0; r < rows; r++) {
         mscrt_pack_lines(t->r, t->w + ((row + r) * t->read + channel) * taps, t->panels, channels, taps, taps);
-        for (int64_t i = 0; i < taps; i++) put_turned_weights(t, i, rows, r, channel, channels, t->panels + i * width);
+        for (int64_t i = 0; i < taps; i++)
+          put_transposed_weights(t, i, rows, r, channel, channels, t->panels + i * width);
       }
     }
   }
@@ -75,7 +76,7 @@ static block block_from(const item *t, int64_t first, int64_t num) {
   return (block){first, num, together > 1 ? num : width, together, (t->places + together - 1) / together};
 }
 
-static void turn_images(const item *t, const block *b) {
+static void transpose_images(const item *t, const block *b) {
   int64_t width = t->v.width;
   for (int64_t channel = 0, channels; channel < t->read; channel += channels) {
     channels = mscrt_smaller(t->cut.terms, t->read - channel);
@@ -185,7 +186,7 @@ static void store_channel_groups(const item *t, const block *b, int64_t row, int
 }
 
 static void make_block(const item *t, const block *b, int64_t row, int64_t rows) {
-  turn_images(t, b);
+  transpose_images(t, b);
   for (int64_t g = 0; g < b->groups; g++) {
     if (b->together > 1) make_group(t, b, g, rows);
     else make_place(t, b, g, rows);
@@ -212,7 +213,7 @@ static void convolve_small(item *t, int64_t unit) {
   int64_t row = unit % u->parts_o * u->rows, rows = mscrt_smaller(u->rows, t->made - row),
           first = unit / u->parts_o * u->images, end = mscrt_smaller(first + u->images, t->v.n);
   list_places(t);
-  turn_weights(t, row, rows);
+  transpose_weights(t, row, rows);
   for (int64_t i = first; i < end; i += t->v.width) {
     block b = block_from(t, i, mscrt_smaller(t->v.width, end - i));
     make_block(t, &b, row, rows);

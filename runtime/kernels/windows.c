@@ -178,7 +178,7 @@ static int64_t lines_of_group(const item *t, const group *g) {
 }
 
 /* Transposes what a group sees, so that the channels of a pixel are contiguous. */
-static void turn_seen(const item *t, const float *x, const group *g, int64_t channel, int64_t channels) {
+static void transpose_seen(const item *t, const float *x, const group *g, int64_t channel, int64_t channels) {
   const msc_windows *v = &t->v;
   int64_t of_image = v->x[0] * v->x[1], first = first_line_seen(t, g) * v->x[1],
           pixels = lines_of_group(t, g) * v->x[1];
@@ -231,7 +231,7 @@ static void add_group(const item *t, const float *x, const float *dy, const grou
   const float *a = t->room;
   float *more = t->tile + taps * u->rows * u->columns;
   bool first = !g->image && !g->line, share = msc_windows_share_lines(v, u);
-  turn_seen(t, x, g, channel, channels);
+  transpose_seen(t, x, g, channel, channels);
   if (u->room) gather_rows(t, dy, g, row, rows);
   else a = dy + (g->image * v->o + row) * of_image + g->line * v->y[1];
   for (int64_t l = 0; l < v->kernel[1]; l++)

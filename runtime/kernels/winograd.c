@@ -1,15 +1,15 @@
 /* winograd.c: a convolution with windows of 3 x 3 in steps of 1, or one of its gradients, in; its result out, an item
- * of msc_windows_cut_of_tiles after the other, with 16 products where windows need 36 (Winograd, F(2 x 2, 3 x 3)).
- * A tile is 2 x 2 elements of y; with the tiles d of 4 x 4 elements that its windows see, and in one dimension
+ * of msc_windows_cut_of_tiles after the other, with 16 products where windows need 36 (Winograd, F(2 x 2, 3 x 3)). A
+ * tile is 2 x 2 elements of y; with the tiles d of 4 x 4 elements that its windows see, and in one dimension
  *
  *   y  = A' (G w * B' d)        A' = | 1  1  1  0 |    B' = | 1  0 -1  0 |    G = |  1   0   0  |
  *   dw = G' (A dy * B' d)            | 0  1 -1 -1 |         | 0  1  1  0 |        | 1/2 1/2 1/2 |
  *                                                           | 0 -1  1  0 |        | 1/2 -1/2 1/2|
  *                                                           | 0  1  0 -1 |        |  0   0   1  |
  *
- * so that each of the 16 elements of a turned tile is a product of matrices over all channels and tiles.  Turning takes
- * sums, differences and halves only, so results are as exact as those of plain windows (tests/codegen/windows.c).  The
- * order of sums depends neither on the number of images nor on the width of vectors. */
+ * so that each of the 16 elements of a transformed tile is a product of matrices over all channels and tiles.
+ * Transforming takes sums, differences and halves only, so results are as exact as those of plain windows
+ * (tests/codegen/windows.c).  The order of sums depends neither on the number of images nor on the width of vectors. */
 #pragma GCC optimize("O3")
 #include <string.h>
 
@@ -49,31 +49,31 @@ static stretch stretch_at(const item *t, int64_t line, int64_t end, int64_t tile
 
 INLINE lanes *lanes_at(const float *x) { return (lanes *)(uintptr_t)x; }
 
-/* ---- tiles turned: vectors of neighbouring tiles, or of channels ---- */
+/* ---- tiles transformed: vectors of neighbouring tiles, or of channels ---- */
 
 /* B' d of four lines. */
-INLINE void turn_seen(const lanes d[SEEN], lanes out[SEEN]) {
+INLINE void transform_input(const lanes d[SEEN], lanes out[SEEN]) {
   out[0] = d[0] - d[2], out[1] = d[1] + d[2], out[2] = d[2] - d[1], out[3] = d[1] - d[3];
 }
 
 /* A' m: the places of y. */
-INLINE void turn_back(const lanes m[SEEN], lanes out[STEP]) {
+INLINE void transform_output(const lanes m[SEEN], lanes out[STEP]) {
   out[0] = m[0] + m[1] + m[2], out[1] = m[1] - m[2] - m[3];
 }
 
 /* A dy. */
-INLINE void turn_gradient(const lanes y[STEP], lanes out[SEEN]) {
+INLINE void transform_gradient(const lanes y[STEP], lanes out[SEEN]) {
   out[0] = y[0], out[1] = y[0] + y[1], out[2] = y[0] - y[1], out[3] = -y[1];
 }
 
 /* G w. */
-INLINE void turn_taps(const lanes w[3], lanes out[SEEN]) {
+INLINE void transform_weights_line(const lanes w[3], lanes out[SEEN]) {
   lanes ends = w[0] + w[2];
   out[0] = w[0], out[1] = (ends + w[1]) * 0.5f, out[2] = (ends - w[1]) * 0.5f, out[3] = w[2];
 }
 
 /* G' m. */
-INLINE void turn_back_taps(const lanes m[SEEN], lanes out[3]) {
+INLINE void transform_weights_gradient(const lanes m[SEEN], lanes out[3]) {
   lanes sum = (m[1] + m[2]) * 0.5f;
   out[0] = m[0] + sum, out[1] = (m[1] - m[2]) * 0.5f, out[2] = sum + m[3];
 }
@@ -98,7 +98,7 @@ INLINE void join_line(const float *from, int64_t step, float *room, float *line,
 
 /* ---- weights: room [element, row, channel that is read] ---- */
 
-/* Turns one row's weights for some channels: taps [9, width]. */
+/* Transforms one row's weights for some channels: taps [9, width]. */
 INLINE void put_weights(const item *t, const float *taps, int64_t row, int64_t rows, int64_t channel,
                         int64_t channels) {
   bool backwards = t->v.makes == MSC_WINDOWS_MAKE_X;
@@ -107,18 +107,18 @@ INLINE void put_weights(const item *t, const float *taps, int64_t row, int64_t r
     lanes half[3][SEEN], w[3], out[SEEN];
     for (int k = 0; k < 3; k++) {
       for (int l = 0; l < 3; l++) w[l] = *lanes_at(taps + (backwards ? 8 - 3 * k - l : 3 * k + l) * width + i);
-      turn_taps(w, half[k]);
+      transform_weights_line(w, half[k]);
     }
     for (int b = 0; b < SEEN; b++) {
       for (int k = 0; k < 3; k++) w[k] = half[k][b];
-      turn_taps(w, out);
+      transform_weights_line(w, out);
       for (int a = 0; a < SEEN; a++)
         *lanes_at(t->room + (a * SEEN + b) * msc_winograd_rows(rows, step) + row * step + channel + i) = out[a];
     }
   }
 }
 
-INLINE void turn_weights(const item *t, const float *w, int64_t row, int64_t rows) {
+INLINE void transform_weights(const item *t, const float *w, int64_t row, int64_t rows) {
   int64_t width = t->v.width;
   for (int64_t channel = 0, channels; channel < t->read; channel += width) {
     channels = mscrt_smaller(width, t->read - channel);
@@ -135,10 +135,11 @@ INLINE void turn_weights(const item *t, const float *w, int64_t row, int64_t row
 
 /* ---- y, and the data's gradient: panels [element, panel of tiles, channel, width] ---- */
 
-/* Turns what the tiles of a stretch see of one channel to turned [element, tiles of a block and slack]. `lines` holds
- * lines of the image turned along themselves, [element of the line, remainder of the line's number, line, tile]. */
-INLINE void turn_image(const item *t, const float *channel, const stretch *s, float *room, float *lines,
-                       float *turned) {
+/* Transforms what the tiles of a stretch see of one channel to transformed [element, tiles of a block and slack].
+ * `lines` holds lines of the image transformed along themselves, [element of the line, remainder of the line's number,
+ * line, tile]. */
+INLINE void transform_image(const item *t, const float *channel, const stretch *s, float *room, float *lines,
+                            float *transformed) {
   int64_t num = t->in_line, places = msc_winograd_places(&t->v), all = msc_winograd_lines(&t->v, &t->cut),
           step = msc_winograd_row(&t->cut);
   float *divided = room + STEP * places;
@@ -151,7 +152,7 @@ INLINE void turn_image(const item *t, const float *channel, const stretch *s, fl
     for (int64_t j = 0; j < num; j += LANES) {
       lanes d[SEEN], out[SEEN];
       for (int k = 0; k < SEEN; k++) d[k] = *lanes_at(divided + k % STEP * places + k / STEP + j);
-      turn_seen(d, out);
+      transform_input(d, out);
       for (int b = 0; b < SEEN; b++) *lanes_at(to + b * STEP * all + j) = out[b];
     }
   }
@@ -159,31 +160,31 @@ INLINE void turn_image(const item *t, const float *channel, const stretch *s, fl
     for (int64_t j = 0; j < s->lines * num; j += LANES) {
       lanes d[SEEN], out[SEEN];
       for (int k = 0; k < SEEN; k++) d[k] = *lanes_at(lines + (b * STEP + k % STEP) * all + k / STEP * num + j);
-      turn_seen(d, out);
-      for (int a = 0; a < SEEN; a++) *lanes_at(turned + (a * SEEN + b) * step + s->tile + j) = out[a];
+      transform_input(d, out);
+      for (int a = 0; a < SEEN; a++) *lanes_at(transformed + (a * SEEN + b) * step + s->tile + j) = out[a];
     }
 }
 
-/* Fills the panels of a block with what its tiles see, turned. */
-INLINE void turn_block(const item *t, const float *from, int64_t line, int64_t end, int64_t tiles) {
+/* Fills the panels of a block with what its tiles see, transformed. */
+INLINE void transform_block(const item *t, const float *from, int64_t line, int64_t end, int64_t tiles) {
   int64_t width = t->v.width, step = msc_winograd_row(&t->cut), panels = (tiles + width - 1) / width,
           each = msc_winograd_panels(&t->v, t->cut.columns);
-  float *turned = t->seen, *lines = turned + ELEMS * step,
+  float *transformed = t->seen, *lines = transformed + ELEMS * step,
         *room = lines + SEEN * STEP * msc_winograd_lines(&t->v, &t->cut);
   for (int64_t c = 0; c < t->read; c++) {
     for (int64_t at = line, tile = 0; at < end;) {
       stretch s = stretch_at(t, at, end, tile);
-      turn_image(t, from + (s.image * t->read + c) * t->from[0] * t->from[1], &s, room, lines, turned);
+      transform_image(t, from + (s.image * t->read + c) * t->from[0] * t->from[1], &s, room, lines, transformed);
       at += s.lines, tile += s.lines * t->in_line;
     }
     for (int64_t e = 0; e < ELEMS; e++)
       for (int64_t p = 0; p < panels; p++)
-        memcpy(t->panels + e * each + (p * t->read + c) * width, turned + e * step + p * width,
-               sizeof *turned * (size_t)width);
+        memcpy(t->panels + e * each + (p * t->read + c) * width, transformed + e * step + p * width,
+               sizeof *transformed * (size_t)width);
   }
 }
 
-/* Turns the products of a block back and stores them. */
+/* Transforms the products of a block back and stores them. */
 INLINE void store_block(const item *t, float *to, int64_t line, int64_t end, int64_t row, int64_t rows) {
   int64_t step = msc_winograd_row(&t->cut), each = msc_winograd_rows(rows, step), tiles = (end - line) * t->in_line;
   float *back = t->tile + ELEMS * each, *room = back + STEP * STEP * step;
@@ -193,11 +194,11 @@ INLINE void store_block(const item *t, float *to, int64_t line, int64_t end, int
       lanes half[SEEN][STEP], m[SEEN], out[STEP];
       for (int a = 0; a < SEEN; a++) {
         for (int b = 0; b < SEEN; b++) m[b] = *lanes_at(product + (a * SEEN + b) * each + j);
-        turn_back(m, half[a]);
+        transform_output(m, half[a]);
       }
       for (int q = 0; q < STEP; q++) {
         for (int a = 0; a < SEEN; a++) m[a] = half[a][q];
-        turn_back(m, out);
+        transform_output(m, out);
         for (int p = 0; p < STEP; p++) *lanes_at(back + (p * STEP + q) * step + j) = out[p];
       }
     }
@@ -215,10 +216,10 @@ INLINE void convolve(const item *t, const float *from, const float *w, float *to
   int64_t row = unit % u->parts_o * u->rows, rows = mscrt_smaller(u->rows, t->made - row),
           first = unit / u->parts_o * u->terms, end = mscrt_smaller(first + u->terms, t->v.n * t->in_image),
           step = msc_winograd_row(u), weights = msc_winograd_weights(&t->v);
-  turn_weights(t, w, row, rows);
+  transform_weights(t, w, row, rows);
   for (int64_t line = first; line < end; line += u->lines) {
     int64_t stop = mscrt_smaller(line + u->lines, end), tiles = (stop - line) * t->in_line;
-    turn_block(t, from, line, stop, tiles);
+    transform_block(t, from, line, stop, tiles);
     for (int64_t e = 0; e < ELEMS; e++)
       mscrt_multiply_rows(t->r, t->room + e * msc_winograd_rows(rows, weights), weights,
                           t->panels + e * msc_winograd_panels(&t->v, u->columns),
@@ -229,8 +230,8 @@ INLINE void convolve(const item *t, const float *from, const float *w, float *to
 
 /* ---- the weights' gradient: panels [element, tile, width], room [element, row, tile] ---- */
 
-/* Turns what the tiles of a stretch see of some channels, which are vectors. */
-INLINE void turn_channels(const item *t, const float *x, const stretch *s, int64_t channel, int64_t channels) {
+/* Transforms what the tiles of a stretch see of some channels, which are vectors. */
+INLINE void transform_channels(const item *t, const float *x, const stretch *s, int64_t channel, int64_t channels) {
   int64_t width = t->v.width, size = t->from[0] * t->from[1], first = s->line * STEP - t->padding[0],
           end = mscrt_smaller(first + STEP * (s->lines + 1), t->from[0]), each = t->cut.columns * width + 16;
   float *nothing = t->seen, *pixels = t->seen + width;
@@ -252,19 +253,19 @@ INLINE void turn_channels(const item *t, const float *x, const stretch *s, int64
       lanes half[SEEN][SEEN], d[SEEN], out[SEEN];
       for (int a = 0; a < SEEN; a++) {
         for (int b = 0; b < SEEN; b++) d[b] = *lanes_at(pixel[a * SEEN + b] + j);
-        turn_seen(d, half[a]);
+        transform_input(d, half[a]);
       }
       for (int b = 0; b < SEEN; b++) {
         for (int a = 0; a < SEEN; a++) d[a] = half[a][b];
-        turn_seen(d, out);
+        transform_input(d, out);
         for (int a = 0; a < SEEN; a++) *lanes_at(to + (a * SEEN + b) * each + j) = out[a];
       }
     }
   }
 }
 
-/* Turns a stretch of y's gradient for one row. */
-INLINE void turn_dy(const item *t, const float *dy, const stretch *s, float *divided, float *to) {
+/* Transforms a stretch of y's gradient for one row. */
+INLINE void transform_dy(const item *t, const float *dy, const stretch *s, float *divided, float *to) {
   int64_t num = t->in_line, places = msc_winograd_places(&t->v), line = msc_winograd_row(&t->cut);
   float *room = divided + STEP * STEP * line, *parts = room + STEP * places;
   for (int64_t i = 0; i < s->lines; i++)
@@ -279,17 +280,17 @@ INLINE void turn_dy(const item *t, const float *dy, const stretch *s, float *div
     lanes half[STEP][SEEN], y[STEP], out[SEEN];
     for (int p = 0; p < STEP; p++) {
       for (int q = 0; q < STEP; q++) y[q] = *lanes_at(divided + (p * STEP + q) * line + j);
-      turn_gradient(y, half[p]);
+      transform_gradient(y, half[p]);
     }
     for (int b = 0; b < SEEN; b++) {
       for (int p = 0; p < STEP; p++) y[p] = half[p][b];
-      turn_gradient(y, out);
+      transform_gradient(y, out);
       for (int a = 0; a < SEEN; a++) *lanes_at(to + (a * SEEN + b) * line + s->tile + j) = out[a];
     }
   }
 }
 
-/* Turns the sums back; the taps of an element lie side by side. */
+/* Transforms the sums back; the taps of an element lie side by side. */
 INLINE void store_gradient(const item *t, const float *sum, float *dw, int64_t row, int64_t rows, int64_t channel,
                            int64_t channels) {
   int64_t width = t->v.width;
@@ -299,12 +300,12 @@ INLINE void store_gradient(const item *t, const float *sum, float *dw, int64_t r
       for (int a = 0; a < SEEN; a++) {
         for (int b = 0; b < SEEN; b++)
           m[b] = *lanes_at(sum + (a * SEEN + b) * msc_winograd_rows(rows, width) + r * width + j);
-        turn_back_taps(m, half[a]);
+        transform_weights_gradient(m, half[a]);
       }
       float *to = dw + ((row + r) * t->read + channel + j) * TAPS;
       for (int l = 0; l < 3; l++) {
         for (int a = 0; a < SEEN; a++) m[a] = half[a][l];
-        turn_back_taps(m, out);
+        transform_weights_gradient(m, out);
         for (int k = 0; k < 3; k++)
           for (int64_t i = 0; i < mscrt_smaller(LANES, channels - j); i++) to[i * TAPS + 3 * k + l] = out[k][i];
       }
@@ -321,9 +322,9 @@ INLINE void differentiate_weights(const item *t, const float *x, const float *dy
     int64_t stop = mscrt_smaller(line + u->lines, all), tiles = (stop - line) * t->in_line;
     for (int64_t at = line, tile = 0; at < stop;) {
       stretch s = stretch_at(t, at, stop, tile);
-      turn_channels(t, x, &s, channel, channels);
+      transform_channels(t, x, &s, channel, channels);
       for (int64_t r = 0; r < rows; r++)
-        turn_dy(t, dy + (s.image * t->made + row + r) * t->to[0] * t->to[1], &s, room, t->room + r * ELEMS * step);
+        transform_dy(t, dy + (s.image * t->made + row + r) * t->to[0] * t->to[1], &s, room, t->room + r * ELEMS * step);
       at += s.lines, tile += s.lines * t->in_line;
     }
     for (int64_t e = 0; e < ELEMS; e++)

@@ -37,22 +37,22 @@ void mscrt_timeline_free(mscrt_timeline *t) {
 
 int64_t mscrt_timeline_now(const mscrt_timeline *t) { return t ? mscrt_now_ns() : 0; }
 
-void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns) {
-  if (t) mscrt_timeline_put_past(t, kind, turn, begin_ns, mscrt_now_ns());
+void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *x, int64_t begin_ns) {
+  if (t) mscrt_timeline_put_past(t, kind, x, begin_ns, mscrt_now_ns());
 }
 
-void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns,
+void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *x, int64_t begin_ns,
                              int64_t end_ns) {
   t->total_ns[kind] += end_ns - begin_ns;
   if (!t->room) return;
   lane *l = &t->lane[kind == MSCRT_EVENT_COLLECTIVE ? STREAM : kind == MSCRT_EVENT_TRANSFER ? MOVER : CALLER];
-  const mscrt_record *r = turn->record;
+  const mscrt_record *r = x->record;
   l->event[l->num++ % t->room] = (mscrt_event){.kind = kind,
-                                               .name = r && r->name ? r->name : turn->section->name,
+                                               .name = r && r->name ? r->name : x->section->name,
                                                .loc = r ? r->loc : NULL,
-                                               .section = turn->section->name,
-                                               .call = r ? (uint32_t)(r - turn->section->call) : UINT32_MAX,
-                                               .step = turn->step,
+                                               .section = x->section->name,
+                                               .call = r ? (uint32_t)(r - x->section->call) : UINT32_MAX,
+                                               .step = x->step,
                                                .begin_ns = begin_ns,
                                                .end_ns = end_ns};
 }

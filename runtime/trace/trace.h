@@ -14,9 +14,9 @@ void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *f
 mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline);
 void mscrt_timeline_free(mscrt_timeline *t);
 /* Records an event; accepts NULL. Collectives are recorded by one thread, everything else by one thread. */
-void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns);
+void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *x, int64_t begin_ns);
 /* Records an event that ended at a time that is past. */
-void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *turn, int64_t begin_ns,
+void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_execution *x, int64_t begin_ns,
                              int64_t end_ns);
 /* The current time; 0 if nothing is measured. */
 int64_t mscrt_timeline_now(const mscrt_timeline *t);

@@ -118,7 +118,7 @@ static void check_case(kernel_run *run, const int64_t *v, int kind, const msc_pr
   if (kind == PLAN_GRAPH_KIND_CONV_DATA && seen.groups == 1 && !msc_windows_lie_side_by_side(&seen) &&
       !msc_windows_are_tiles(&seen))
     return; /* no plan has it */
-  uint32_t pack = kernels[msc_windows_turn(&seen)].pack;
+  uint32_t pack = kernels[msc_windows_pack_transposed(&seen)].pack;
   mscrt_record r = {.graph = &g,
                     .pack = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[pack].entry),
                     .multiply = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels[0].multiply].entry)};

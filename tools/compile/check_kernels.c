@@ -183,7 +183,7 @@ static msc_tensor *interpret_case(const kernel_case *k, const msc_tensor *args) 
 /* How much the result changes when the operands change in their last place. */
 static double sensitivity(const kernel_case *k, const msc_tensor *args, const msc_tensor *want, size_t result) {
   double most = 0;
-  for (int turn = 1; turn <= 3; turn++) {
+  for (int round = 1; round <= 3; round++) {
     msc_tensor *other = msc_new_array(k->arena, msc_tensor, k->func->body->num_args + 1);
     for (size_t i = 0; i < k->func->body->num_args; i++) {
       const msc_type *t = args[i].type;
@@ -193,7 +193,7 @@ static double sensitivity(const kernel_case *k, const msc_tensor *args, const ms
       for (int64_t e = 0; e < msc_type_elems(t); e++)
         msc_tensor_set(
             &other[i], e,
-            msc_tensor_get(&args[i], e) * (exact ? 1 : 1 + step * (double)((e * 7 + turn * 5 + (int64_t)i) % 3 - 1)));
+            msc_tensor_get(&args[i], e) * (exact ? 1 : 1 + step * (double)((e * 7 + round * 5 + (int64_t)i) % 3 - 1)));
     }
     int64_t at;
     const msc_tensor *got = interpret_case(k, other);

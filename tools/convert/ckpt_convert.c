@@ -19,7 +19,7 @@ typedef struct {
   cli *c;
   mscrt_archive *a;
   const char **name; /* by tensor: in the output */
-  uint8_t *skip, *turned;
+  uint8_t *skip, *transposed;
 } conversion;
 
 /* ---- names ---- */
@@ -50,14 +50,14 @@ static bool wrong_map(cli *c, const char *key, const char *why) {
 /* Applies one member of the map to all tensors. */
 static bool apply_member(conversion *k, const char *key, json_t *value) {
   cli *c = k->c;
-  bool named = json_is_object(value), reverse = cli_flag(c, "reverse"), used = false, turns = false;
+  bool named = json_is_object(value), reverse = cli_flag(c, "reverse"), used = false, transposes = false;
   json_t *transpose = named ? json_object_get(value, "transpose") : NULL;
   const char *other = json_string_value(named ? json_object_get(value, "name") : value);
   if (named && (!other || (transpose && !json_is_boolean(transpose)) || json_object_size(value) != 1u + !!transpose))
     return wrong_map(c, key, "an object has the members name, a text, and transpose, true or false");
   if (!other && !json_is_null(value))
     return wrong_map(c, key, "neither a name, null nor {\"name\": ..., \"transpose\": ...}");
-  turns = json_is_true(transpose);
+  transposes = json_is_true(transpose);
   for (const char *p = key, *q = other;; p = q, q = NULL) {
     if (p && strchr(p, '*') && strchr(strchr(p, '*') + 1, '*')) return wrong_map(c, key, "more than one *");
     if (!q) break;
@@ -71,10 +71,10 @@ static bool apply_member(conversion *k, const char *key, json_t *value) {
     size_t bytes;
     if (!matches(from, t->name, &star, &bytes)) continue;
     used = true;
-    if (turns && (t->rank != 2 || !t->known)) return wrong_map(c, key, "what is transposed must be a matrix");
+    if (transposes && (t->rank != 2 || !t->known)) return wrong_map(c, key, "what is transposed must be a matrix");
     k->name[i] = to ? fill_star(c, to, star, bytes) : t->name;
     k->skip[i] = !to || ckpt_leaves_out(c, t);
-    k->turned[i] = turns;
+    k->transposed[i] = transposes;
   }
   return used || strchr(from, '*') || wrong_map(c, from, "there is no such tensor");
 }
@@ -118,7 +118,7 @@ static bool check_names_differ(const conversion *k) {
 /* ---- files ---- */
 
 static mscrt_status *write_range(const conversion *k, const char *path, uint32_t first, uint32_t num) {
-  mscrt_whole_file w = {path, first, num, k->skip, k->name, k->turned};
+  mscrt_whole_file w = {path, first, num, k->skip, k->name, k->transposed};
   mscrt_shard *shard = NULL;
   uint64_t bytes;
   MSCRT_CHECK(mscrt_new_array(&shard, (size_t)num + 1));

@@ -49,10 +49,10 @@ int elastic_processes(const elastic_job *e) { return e->processes; }
 
 unsigned elastic_newest(elastic_job *e) { return atomic_load(&e->version) / 2; }
 
-elastic_turn elastic_turn_of(elastic_job *e, int process) {
+elastic_round elastic_round_of(elastic_job *e, int process) {
   for (;;) {
     unsigned before = atomic_load(&e->version);
-    elastic_turn t = {before / 2, atomic_load(&e->plan), atomic_load(&e->rank[process])};
+    elastic_round t = {before / 2, atomic_load(&e->plan), atomic_load(&e->rank[process])};
     if (before % 2 == 0 && atomic_load(&e->version) == before) return t;
   }
 }

@@ -12,7 +12,7 @@ typedef struct elastic_job elastic_job;
 typedef struct {
   unsigned number; /* of the decision; 0: none was read yet */
   int plan, rank;  /* of the family; rank -1: a spare */
-} elastic_turn;
+} elastic_round;
 
 /* The first decision: process r is rank r of the plan, those behind the ranks are spares. family: plans, the most ranks
  * first; none with more ranks than the first is ever chosen. NULL: out of memory. */
@@ -21,7 +21,7 @@ elastic_job *elastic_new(const mscrt_plan *const *family, int num_family, int pr
 void elastic_free(elastic_job *e);
 int elastic_processes(const elastic_job *e);
 /* The newest decision about a process. */
-elastic_turn elastic_turn_of(elastic_job *e, int process);
+elastic_round elastic_round_of(elastic_job *e, int process);
 /* The number of the newest decision. */
 unsigned elastic_newest(elastic_job *e);
 /* Waits until there is a newer decision than `number`, the work is finished, or so many ms have passed; -1: however

@@ -135,7 +135,7 @@ static mscrt_status *see_decision(training *t) {
   uint64_t newest;
   if (!t->elastic) return NULL;
   mscrt_status *s = mscrt_max(t->ctx, elastic_newest(t->elastic), &newest);
-  t->leaves = !s && newest > t->turn.number;
+  t->leaves = !s && newest > t->round.number;
   return s;
 }
 
@@ -252,7 +252,7 @@ static mscrt_status *begin_or_go_on(training *t) {
   mscrt_status *s = NULL;
   if (cli_text(c, "ckpt-dir")) signal(SIGTERM, ask_to_stop);
   mscrt_get_recovery(t->ctx, &r);
-  bool again = r.lost || t->turn.number > 1;
+  bool again = r.lost || t->round.number > 1;
   if (t->rank == 0 && again) print_recovery(t, &r);
   if (!r.from_peers && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
   if (!r.from_peers && !s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
@@ -339,30 +339,30 @@ enum { MEET_MS = 1000, DECISION_MS = 20000 };
 
 /* Makes this process the rank of the newest decision. */
 static mscrt_status *become_decided_rank(training *t) {
-  t->turn = elastic_turn_of(t->elastic, t->process);
-  t->rank = t->turn.rank;
+  t->round = elastic_round_of(t->elastic, t->process);
+  t->rank = t->round.rank;
   t->leaves = false;
   if (t->rank < 0) return NULL;
   const mscrt_plan *before = t->plan;
-  t->plan = t->family[t->turn.plan];
+  t->plan = t->family[t->round.plan];
   t->ranks = mscrt_plan_ranks(t->plan);
   t->pids[t->rank] = getpid();
   return t->plan == before ? NULL : open_data_again(t);
 }
 
-/* Meets the other ranks of this turn, for as long as there is no newer decision; *out_s: a failure other than that. */
-static bool meet_in_turn(training *t, const mscrt_kept *kept, mscrt_status **out_s) {
+/* Meets the other ranks of this round, for as long as there is no newer decision; *out_s: a failure other than that. */
+static bool meet_in_round(training *t, const mscrt_kept *kept, mscrt_status **out_s) {
   double end = now_ms() + 1000 * cli_number(t->c, "timeout", 300);
-  snprintf(t->turn_address, sizeof t->turn_address, "%s-%u", t->address, t->turn.number);
+  snprintf(t->round_address, sizeof t->round_address, "%s-%u", t->address, t->round.number);
   mscrt_options o = options_of_rank(t);
-  o.address = t->ranks > 1 ? t->turn_address : NULL;
+  o.address = t->ranks > 1 ? t->round_address : NULL;
   o.meet_ms = MEET_MS;
   do {
     mscrt_status_free(*out_s);
     *out_s = mscrt_open_with(t->plan, &o, kept, &t->ctx);
     if (!*out_s) return true;
     if (mscrt_status_code(*out_s) != MSCRT_PEER || now_ms() > end) return false;
-  } while (elastic_newest(t->elastic) == t->turn.number);
+  } while (elastic_newest(t->elastic) == t->round.number);
   mscrt_status_free(*out_s);
   *out_s = NULL;
   return false;
@@ -370,14 +370,14 @@ static bool meet_in_turn(training *t, const mscrt_kept *kept, mscrt_status **out
 
 /* Trains as the rank of one decision; *kept is what it knew before, and what it knows behind it. True: another decision
  * is waited for. */
-static bool train_in_turn(training *t, mscrt_kept **kept, mscrt_status **out_s) {
+static bool train_in_round(training *t, mscrt_kept **kept, mscrt_status **out_s) {
   if ((*out_s = become_decided_rank(t))) return false;
   if (t->rank < 0) { /* its state is not wanted */
     mscrt_kept_free(*kept);
     *kept = NULL;
-    return elastic_wait(t->elastic, t->turn.number, &t->progress->finished, -1);
+    return elastic_wait(t->elastic, t->round.number, &t->progress->finished, -1);
   }
-  if (!meet_in_turn(t, *kept, out_s)) return !*out_s;
+  if (!meet_in_round(t, *kept, out_s)) return !*out_s;
   mscrt_kept_free(*kept);
   *kept = NULL;
   note_meeting(t);
@@ -394,7 +394,7 @@ static bool train_in_turn(training *t, mscrt_kept **kept, mscrt_status **out_s) 
   recorder_stop(&t->recorder, s);
   if (s) end_lost_rank(t, mscrt_lost_rank(t->ctx));
   t->saves = false;
-  if (!elastic_wait(t->elastic, t->turn.number, &t->progress->finished, DECISION_MS)) return false;
+  if (!elastic_wait(t->elastic, t->round.number, &t->progress->finished, DECISION_MS)) return false;
   mscrt_status_free(s);
   *out_s = mscrt_leave(&t->ctx, kept);
   return !*out_s;
@@ -403,7 +403,7 @@ static bool train_in_turn(training *t, mscrt_kept **kept, mscrt_status **out_s) 
 static mscrt_status *train_elastic(training *t) {
   mscrt_kept *kept = NULL;
   mscrt_status *s = NULL;
-  while (!t->progress->finished && train_in_turn(t, &kept, &s)) {}
+  while (!t->progress->finished && train_in_round(t, &kept, &s)) {}
   mscrt_kept_free(kept);
   return s;
 }

@@ -67,8 +67,8 @@ typedef struct {
   /* of this rank */
   mscrt_context *ctx;
   int rank, process;    /* process: the number of this one among ranks and spares */
-  elastic_turn turn;
-  char turn_address[64]; /* where ranks of this turn meet; the context reads it as long as it is open */
+  elastic_round round;
+  char round_address[64]; /* where ranks of this round meet; the context reads it as long as it is open */
   bool leaves;          /* at the end of a step, as there is a newer decision about the number of ranks */
   double *ms;           /* of each step that this run did */
   int64_t ms_room;

@@ -160,8 +160,8 @@ static void mix_strategies(shard_time_search *t, const strategy *faster, const s
   msc_arena *a = msc_arena_new(t->g.ctx);
   const int *rank = order_of_variables(t, a);
   const int64_t **bytes = bytes_of_states(t, a);
-  for (int turn = 0; turn < 2; turn++) {
-    shard_splice s = {&p, bytes, rank, turn ? smaller->state : faster->state, turn ? faster->state : smaller->state};
+  for (int round = 0; round < 2; round++) {
+    shard_splice s = {&p, bytes, rank, round ? smaller->state : faster->state, round ? faster->state : smaller->state};
     int num = shard_best_splice(a, &s, t->limit, &best->cost.ns, &best->cost.bytes);
     if (num < 0) continue;
     for (size_t v = 0; v < t->m.num_vars; v++) best->state[v] = rank[v] < num ? s.first[v] : s.then[v];

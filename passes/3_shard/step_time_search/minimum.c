@@ -93,15 +93,15 @@ static size_t size_of_pair(const relaxation *r, const pair *p) {
 
 /* The sum of two tables of a pair, entry by entry; `more` may have the two variables in the other order. */
 static const int64_t *add_tables(relaxation *r, const pair *p, const int64_t *sum, const shard_table *more) {
-  bool turned = more->a != p->a;
+  bool swapped = more->a != p->a;
   int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
-  known *k = find_known(r, sum, more->cost, &r->pair, turned ? r : NULL);
+  known *k = find_known(r, sum, more->cost, &r->pair, swapped ? r : NULL);
   if (k->result) return k->result;
   int64_t *cost = msc_new_array(r->arena, int64_t, size_of_pair(r, p));
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       size_t at = (size_t)i * (size_t)columns + (size_t)j;
-      cost[at] = limit_cost(sum[at] + more->cost[turned ? (size_t)j * (size_t)rows + (size_t)i : at]);
+      cost[at] = limit_cost(sum[at] + more->cost[swapped ? (size_t)j * (size_t)rows + (size_t)i : at]);
     }
   return k->result = cost;
 }

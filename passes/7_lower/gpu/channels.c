@@ -22,7 +22,7 @@ static const int64_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2}; /* where cha
 typedef struct {
   bool has;        /* it has a twin */
   msc_value *twin, /* NULL while the copies are counted */
-      *seen,       /* the twin turned back, for convolutions */
+      *seen,       /* the twin transposed back, for convolutions */
       *back;       /* the same as a copy, for others */
   bool is_back;    /* ... which was counted */
 } image;
@@ -59,7 +59,7 @@ static msc_builder builder_before(const channel_mover *z, msc_op *op) {
   return (msc_builder){.func = z->f, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
 }
 
-static msc_value *turned(msc_builder *b, msc_value *v, const int64_t *perm) {
+static msc_value *move_channels(msc_builder *b, msc_value *v, const int64_t *perm) {
   int64_t dim[4];
   if (!v || !lies_alike(v)) return transpose(b, v, perm);
   for (int d = 0; d < 4; d++) dim[d] = v->type->dim[perm[d]];
@@ -69,12 +69,12 @@ static msc_value *turned(msc_builder *b, msc_value *v, const int64_t *perm) {
 /* ---- operands ---- */
 
 /* A smaller operand of an elementwise op on images, as it is broadcast to twins. */
-static msc_value *turn_small(channel_mover *z, msc_op *op, msc_value *v) {
+static msc_value *transpose_small(channel_mover *z, msc_op *op, msc_value *v) {
   int64_t dim[4] = {1, 1, 1, 1};
   msc_builder b = builder_before(z, op);
   if (!z->changes || v->type->rank == 0) return v;
   for (int d = 0; d < v->type->rank; d++) dim[4 - v->type->rank + d] = v->type->dim[d];
-  return turned(&b, reshape(&b, v, 4, dim), last);
+  return move_channels(&b, reshape(&b, v, 4, dim), last);
 }
 
 /* Makes the twin of an image that has none, in front of op. */
@@ -90,8 +90,8 @@ static void make_twin(channel_mover *z, msc_op *op, msc_value *v) {
   const int64_t *d = v->type->dim;
   msc_value *small = spreads ? def->in[0].value : NULL;
   if (small && has_twin(z, small)) small = image_of(z, small)->twin;
-  else if (small) small = turn_small(z, op, small);
-  i->twin = small ? broadcast(&b, small, 4, (int64_t[]){d[0], d[2], d[3], d[1]}) : turned(&b, v, last);
+  else if (small) small = transpose_small(z, op, small);
+  i->twin = small ? broadcast(&b, small, 4, (int64_t[]){d[0], d[2], d[3], d[1]}) : move_channels(&b, v, last);
   z->failed |= !i->twin;
 }
 
@@ -102,7 +102,7 @@ static void give_back(channel_mover *z, msc_op *op, size_t k) {
   i->is_back = true;
   if (!z->changes) return;
   msc_builder b = builder_before(z, op);
-  if (!i->back) i->back = turned(&b, i->twin, first);
+  if (!i->back) i->back = move_channels(&b, i->twin, first);
   z->failed |= !i->back;
   if (i->back) msc_set_operand(op, k, i->back);
 }
@@ -115,7 +115,7 @@ static bool is_narrow_convolution(const msc_op *op) {
 }
 
 /* Lets a convolution read and write twins.  A bias, [1, c, 1, 1], is the same memory in any order. */
-static void turn_convolution(channel_mover *z, msc_op *op) {
+static void rewrite_convolution(channel_mover *z, msc_op *op) {
   for (size_t k = 0; k < op->num_in; k++) {
     msc_value *v = op->in[k].value;
     if (is_line(v)) continue;
@@ -194,14 +194,14 @@ static msc_op *insert_twin(channel_mover *z, msc_op *op, msc_value *const *in) {
   return twin;
 }
 
-static void turn_elementwise(channel_mover *z, msc_op *op) {
+static void rewrite_elementwise(channel_mover *z, msc_op *op) {
   msc_value *in[8];
   for (size_t k = 0; k < op->num_in; k++) {
     msc_value *v = op->in[k].value;
     bool whole = is_whole_image(v, &op->out[0]);
     if (whole) make_twin(z, op, v);
     else if (!is_line(v) && !has_twin(z, v)) z->copied += moved_bytes(v);
-    if (z->changes) in[k] = has_twin(z, v) ? image_of(z, v)->twin : turn_small(z, op, v);
+    if (z->changes) in[k] = has_twin(z, v) ? image_of(z, v)->twin : transpose_small(z, op, v);
     if (z->failed || (z->changes && !in[k])) {
       z->failed = true;
       return;
@@ -211,7 +211,7 @@ static void turn_elementwise(channel_mover *z, msc_op *op) {
   if (z->changes) image_of(z, &op->out[0])->twin = &insert_twin(z, op, in)->out[0];
 }
 
-static void turn_reduction(channel_mover *z, msc_op *op) {
+static void rewrite_reduction(channel_mover *z, msc_op *op) {
   bool image_left = op->out[0].type->rank == 4;
   if (image_left) image_of(z, &op->out[0])->has = true;
   if (!z->changes) return;
@@ -220,23 +220,23 @@ static void turn_reduction(channel_mover *z, msc_op *op) {
   else msc_replace_uses(&op->out[0], &twin->out[0]);
 }
 
-static void turn_op(channel_mover *z, msc_op *op) {
+static void rewrite_op(channel_mover *z, msc_op *op) {
   enum { MOST_OPERANDS = 8 };
-  if (is_narrow_convolution(op)) turn_convolution(z, op);
-  else if (op->num_in <= MOST_OPERANDS && is_elementwise_on_twins(z, op)) turn_elementwise(z, op);
-  else if (reduces_twin(z, op)) turn_reduction(z, op);
+  if (is_narrow_convolution(op)) rewrite_convolution(z, op);
+  else if (op->num_in <= MOST_OPERANDS && is_elementwise_on_twins(z, op)) rewrite_elementwise(z, op);
+  else if (reduces_twin(z, op)) rewrite_reduction(z, op);
   else
     for (size_t k = 0; k < op->num_in; k++)
       if (has_twin(z, op->in[k].value)) give_back(z, op, k);
 }
 
 /* Goes through the function as it was, once. */
-static void turn_ops(channel_mover *z, msc_arena *arena, bool changes) {
+static void rewrite_ops(channel_mover *z, msc_arena *arena, bool changes) {
   z->of = msc_new_array(arena, image, z->num);
   z->changes = changes;
   for (msc_op *op = z->f->body->first, *next; op && !z->failed; op = next) {
     next = op->next;
-    turn_op(z, op);
+    rewrite_op(z, op);
   }
 }
 
@@ -255,12 +255,12 @@ bool pass_channels(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
   for (msc_func *f = m->first; f; f = f->next) {
     channel_mover z = {.f = f, .num = msc_number(f->body).num_values};
-    turn_ops(&z, pass->scratch, false);
+    rewrite_ops(&z, pass->scratch, false);
     if (!z.spared) continue; /* and where there are convolutions, there are arguments */
     msc_stat(pass, "bytes that the library would copy", (int64_t)z.spared);
     msc_stat(pass, "bytes of copies to other orders", (int64_t)z.copied);
     if (z.copied >= z.spared) continue;
-    turn_ops(&z, pass->scratch, true);
+    rewrite_ops(&z, pass->scratch, true);
     if (z.failed) return false;
     erase_unused(f, pass->scratch);
     num++;

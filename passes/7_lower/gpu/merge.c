@@ -112,7 +112,7 @@ static msc_value *join_operands(merger *z, size_t i, int dim) {
 
 /* Describes operand v of an attention if it is the heads of a product's rows that no other op reads; else false. */
 static bool find_source(const msc_value *v, part *p) {
-  const msc_op *turn = v->def, *heads = turn && swaps_heads(turn) ? turn->in[0].value->def : NULL;
+  const msc_op *swap = v->def, *heads = swap && swaps_heads(swap) ? swap->in[0].value->def : NULL;
   if (!heads || heads->kind != OP_reshape || !msc_has_one_use(&heads->out[0])) return false;
   msc_op *gemm = heads->in[0].value->def;
   bool rows = gemm && is_plain_product(gemm) && !msc_op_bool(gemm, "transpose_a") &&
@@ -120,13 +120,13 @@ static bool find_source(const msc_value *v, part *p) {
   if (!rows || gemm->num_in > 3 || !msc_has_one_use(&gemm->out[0])) return false;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!msc_is_graph(u->user)) return false;
-  *p = (part){.x = gemm->in[0].value, .heads = turn->in[0].value, .gemm = gemm};
+  *p = (part){.x = gemm->in[0].value, .heads = swap->in[0].value, .gemm = gemm};
   return p->heads->type->dim[2] * p->heads->type->dim[3] == num_columns(&gemm->out[0]);
 }
 
 static void erase_source(part *p) {
-  msc_op *turn = p->heads->uses->user, *heads = p->heads->def;
-  msc_op_erase(turn);
+  msc_op *swap = p->heads->uses->user, *heads = p->heads->def;
+  msc_op_erase(swap);
   msc_op_erase(heads);
   msc_op_erase(p->gemm);
 }
@@ -190,10 +190,10 @@ static bool note_user(part *p, msc_op *op) {
 /* Describes result v of an attention's gradient if dx, dw and a sum over rows are computed from its rows; else
  * false. */
 static bool find_gradient(const msc_value *v, part *p) {
-  msc_op *turn = msc_only_user(v, OP_transpose),
-         *rows = turn && swaps_heads(turn) ? msc_only_user(&turn->out[0], OP_reshape) : NULL;
+  msc_op *swap = msc_only_user(v, OP_transpose),
+         *rows = swap && swaps_heads(swap) ? msc_only_user(&swap->out[0], OP_reshape) : NULL;
   if (!rows) return false;
-  *p = (part){.heads = &turn->out[0], .rows = &rows->out[0]};
+  *p = (part){.heads = &swap->out[0], .rows = &rows->out[0]};
   for (const msc_use *u = p->rows->uses; u; u = u->next)
     if (!note_user(p, u->user)) return false;
   if (!p->gemm || !p->weight) return false;

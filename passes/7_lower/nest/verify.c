@@ -97,8 +97,8 @@ static bool check_kind(verifier *v) {
     return note_fault(v, "kind %d with reduced axes %x", h->kind, h->reduced);
   if (!h->reduced && h->num_phases) return note_fault(v, "%d phases, but nothing is reduced", h->num_phases);
   if (h->kind == MSC_NEST_COLUMN && !(h->items & bit(h->lane))) return note_fault(v, "columns lie along an item axis");
-  bool turns = h->kind == MSC_NEST_TRANSPOSE;
-  if (turns ? h->lane < 0 || h->across < 0 || h->lane == h->across : h->across >= 0)
+  bool transposes = h->kind == MSC_NEST_TRANSPOSE;
+  if (transposes ? h->lane < 0 || h->across < 0 || h->lane == h->across : h->across >= 0)
     return note_fault(v, "a transpose, and nothing else, lies along two axes");
   if (h->keeps_row && (h->kind != MSC_NEST_ROW || h->lane < 0 || h->reduced != bit(h->lane)))
     return note_fault(v, "a row is kept that is not along the lanes");
@@ -112,7 +112,7 @@ static bool check_lanes(verifier *v) {
   if (!is_power_of_two(h->lanes) || h->lanes > MOST_LANES) return note_fault(v, "%d lanes", h->lanes);
   if (h->lanes == 1) return h->kind != MSC_NEST_TRANSPOSE || h->is_gpu || note_fault(v, "a transpose without vectors");
   if (!lane || (h->tail & lane)) return note_fault(v, "vectors lie along an item axis or a reduced one");
-  if (h->is_gpu && h->kind == MSC_NEST_TRANSPOSE) return note_fault(v, "a GPU turns squares element by element");
+  if (h->is_gpu && h->kind == MSC_NEST_TRANSPOSE) return note_fault(v, "a GPU transposes squares element by element");
   if ((h->reduced & lane) && (h->kind != MSC_NEST_ROW || h->lane != innermost(h->reduced)))
     return note_fault(v, "vectors do not lie along the innermost reduced axis");
   if ((h->items & lane) && h->kind == MSC_NEST_ROW) return note_fault(v, "vectors of rows lie along an item axis");

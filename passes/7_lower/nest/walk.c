@@ -213,7 +213,7 @@ static void choose_lane(msc_nester *n) {
   if (w->reduced) w->kind = w->lane >= 0 && (w->items >> w->lane & 1) ? MSC_NEST_COLUMN : MSC_NEST_ROW;
 }
 
-/* A MAP that loads along another axis than it stores goes in blocks that are turned in registers. */
+/* A MAP that loads along another axis than it stores goes in blocks that are transposed in registers. */
 static void choose_across(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   int across = -1;

@@ -225,8 +225,8 @@ static verdict solve_both_sides(exact_searcher *g, const frame *f, uint32_t gap)
   size_t used = g->used, left = 0;
   verdict r = FOUND;
   for (size_t i = 0; i < f->n; i++) left += f->u[i].to <= gap;
-  for (int turn = 0; turn < 2 && r == FOUND; turn++) {
-    bool want_left = (turn == 0) == (2 * left <= f->n);
+  for (int side = 0; side < 2 && r == FOUND; side++) {
+    bool want_left = (side == 0) == (2 * left <= f->n);
     size_t m = 0;
     frame part = new_frame(g, want_left ? left : f->n - left);
     for (size_t i = 0; i < f->n; i++)

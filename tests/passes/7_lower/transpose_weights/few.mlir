@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=turn --check-numerics %s
+// RUN: msc opt --passes=transpose_weights --check-numerics %s
 // Seven products are too few; one that transposes both operands does not count.
 module {
   "msc.func"() ({

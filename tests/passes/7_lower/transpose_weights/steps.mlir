@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=turn --check-numerics %s
+// RUN: msc opt --passes=transpose_weights --check-numerics %s
 // Eight steps read the weight transposed: it is transposed once. A product of many rows, and one that reads it as it lies, stay.
 module {
   "msc.func"() ({
