@@ -84,7 +84,7 @@ static LLVMValueRef round_to_stored(ordering *o, msc_dtype d, LLVMValueRef v) {
   return msc_emit_narrow(&o->e, v, d);
 }
 
-static LLVMValueRef combined(ordering *o, bool real, bool product, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef combine(ordering *o, bool real, bool product, LLVMValueRef a, LLVMValueRef b) {
   if (real) return product ? LLVMBuildFMul(o->b, a, b, "") : LLVMBuildFAdd(o->b, a, b, "");
   return product ? mul_i64(o, a, b) : add_i64(o, a, b);
 }
@@ -118,7 +118,7 @@ static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValue
   LLVMValueRef all = r->start[product];
   msc_ir_loop_open(&o->e, &loop, num(o, 0), r->n, 1, 1, &all);
   LLVMValueRef at = row_place(o, r, loop.index),
-               with = combined(o, r->real, product, all, read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 0), at)));
+               with = combine(o, r->real, product, all, read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 0), at)));
   LLVMBuildStore(o->b, round_to_stored(o, r->d, pick_if(o, exclusive, all, with)), element_at(o, r->d, y, at));
   all = with;
   msc_ir_loop_close(&o->e, &loop, &all);
@@ -135,10 +135,10 @@ static void emit_product_slopes(ordering *o, const scanned_row *r) {
   LLVMValueRef x = read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 0), at)),
                dy = read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 1), at)),
                to = element_at(o, r->d, nth_buffer(o, 2), at);
-  LLVMValueRef here = pick_if(o, r->exclusive, slope, combined(o, r->real, false, slope, dy));
-  LLVMBuildStore(o->b, round_to_stored(o, r->d, combined(o, r->real, true, read_wide(o, r->d, to), here)), to);
-  LLVMValueRef next = combined(o, r->real, true, x, here);
-  slope = pick_if(o, r->exclusive, combined(o, r->real, false, dy, next), next);
+  LLVMValueRef here = pick_if(o, r->exclusive, slope, combine(o, r->real, false, slope, dy));
+  LLVMBuildStore(o->b, round_to_stored(o, r->d, combine(o, r->real, true, read_wide(o, r->d, to), here)), to);
+  LLVMValueRef next = combine(o, r->real, true, x, here);
+  slope = pick_if(o, r->exclusive, combine(o, r->real, false, dy, next), next);
   msc_ir_loop_close(&o->e, &loop, &slope);
 }
 

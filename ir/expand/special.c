@@ -22,7 +22,7 @@ static bool is_double(const msc_value *x) { return x->type->dtype == MSC_F64; }
                 : polynomial(b, x, (int)(sizeof NAME##_f32 / sizeof *NAME##_f32), NAME##_f32))
 
 /* Operand i in an element type that is at least as wide as f32. */
-static msc_value *widened(msc_builder *b, msc_value *const *in, int i) {
+static msc_value *widen_operand(msc_builder *b, msc_value *const *in, int i) {
   return cast(b, in[i], widen_dtype(in[i]->type->dtype));
 }
 
@@ -65,12 +65,12 @@ static msc_value *complement(msc_builder *b, msc_value *x) {
 }
 
 bool expand_erfc(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return give_cast(b, op, complement(b, widened(b, in, 0)), out_result);
+  return give_cast(b, op, complement(b, widen_operand(b, in, 0)), out_result);
 }
 
 /* exp(x^2) erfc(x); left of zero 2 exp(x^2) less that of -x */
 bool expand_erfcx(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = widened(b, in, 0), *scaled = scaled_tail(b, msc_compute(b, "abs(a)", x));
+  msc_value *x = widen_operand(b, in, 0), *scaled = scaled_tail(b, msc_compute(b, "abs(a)", x));
   msc_value *left = msc_compute(b, "2 * exp(a * a) - b", x, scaled);
   return give_cast(b, op, msc_compute(b, "select(less(a, 0), b, c)", x, left, scaled), out_result);
 }
@@ -78,7 +78,7 @@ bool expand_erfcx(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 /* Winitzki's approximation, good to three digits, and two steps of Halley's method, each of which triples them.  Near 1
  * it solves erfc(y) = 1 - x, which is exact there. */
 bool expand_erfinv(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = widened(b, in, 0), *size = msc_compute(b, "abs(a)", x);
+  msc_value *x = widen_operand(b, in, 0), *size = msc_compute(b, "abs(a)", x);
   msc_value *l = msc_compute(b, "select(less(a, 0.5), log1p(-(a * a)), log((1 - a) * (1 + a)))", size);
   msc_value *half = msc_compute(b, "4.3307467508 + a * 0.5", l);
   msc_value *root = msc_compute(b, "sqrt(b * b - a * 6.8027210884)", l, half);
@@ -148,7 +148,7 @@ static msc_value *angle_from_whole(msc_builder *b, msc_value *x) {
 
 /* Left of zero by log |gamma(x)| = log(pi / |x sin(pi x)|) - lgamma(-x). */
 bool expand_lgamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = widened(b, in, 0), *size = msc_compute(b, "abs(a)", x), *right = log_gamma(b, size);
+  msc_value *x = widen_operand(b, in, 0), *size = msc_compute(b, "abs(a)", x), *right = log_gamma(b, size);
   msc_value *sine = msc_compute(b, "abs(sin(a))", angle_from_whole(b, x));
   msc_value *left = msc_compute(b, "1.14472988584940017414 - log(a * b) - c", size, sine, right);
   msc_value *y = msc_compute(b, "select(less(a, 0), b, c)", x, left, right);
@@ -172,7 +172,7 @@ static msc_value *digamma_right(msc_builder *b, msc_value *x) {
 
 /* Left of zero by digamma(x) = digamma(-x) - 1/x - pi / tan(pi x), no number at whole numbers. */
 bool expand_digamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0));
+  msc_value *x = widen_operand(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0));
   msc_value *right = digamma_right(b, choose(b, negative, msc_compute(b, "-a", x), x)), *part = angle_from_whole(b, x);
   msc_value *cotangent = msc_compute(b, "cos(a) / sin(a)", part);
   msc_value *left = msc_compute(b, "a - 1 / b - 3.14159265358979323846 * c", right, x, cotangent);
@@ -223,7 +223,8 @@ static msc_value *cotangent_derivative(msc_builder *b, msc_value *c, int n) {
 /* (-1)^(n + 1) n! zeta(n + 1, x); left of zero by (-1)^n polygamma(n, 1 - x) less the derivative of pi / tan(pi x). */
 bool expand_polygamma(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int n = (int)msc_op_int(op, "n");
-  msc_value *x = widened(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0)), *part = angle_from_whole(b, x);
+  msc_value *x = widen_operand(b, in, 0), *negative = compare(b, MSC_LT, x, number(b, x, 0)),
+            *part = angle_from_whole(b, x);
   msc_value *zeta = hurwitz_zeta(b, choose(b, negative, msc_compute(b, "1 - a", x), x), n + 1);
   double factorial = tgamma(n + 1.), sign = n % 2 ? 1 : -1;
   msc_value *right = scale_by(b, zeta, sign * factorial), *reflected = scale_by(b, zeta, -factorial);
@@ -258,7 +259,8 @@ enum { BESSEL_TERMS = 26 };
 
 /* I0(x) or I1(x), times exp(-|x|) if it is scaled: up to 8 by the series in (x/2)^2, whose terms all are positive. */
 static bool bessel(msc_builder *b, const msc_op *op, int order, bool scaled, msc_value *const *in, msc_value **out) {
-  msc_value *x = widened(b, in, 0), *size = msc_compute(b, "abs(a)", x), *near_size = msc_compute(b, "min(a, 8)", size);
+  msc_value *x = widen_operand(b, in, 0), *size = msc_compute(b, "abs(a)", x),
+            *near_size = msc_compute(b, "min(a, 8)", size);
   double c[BESSEL_TERMS] = {order ? 0.5 : 1};
   for (int k = 1; k < BESSEL_TERMS; k++) c[k] = c[k - 1] / (k * (double)(k + order));
   if (!x) return false;
@@ -291,7 +293,8 @@ bool expand_i1e(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
 
 /* The larger times sqrt(1 + (smaller / larger)^2), which does not overflow; of an infinity infinity. */
 bool expand_hypot(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *u = msc_compute(b, "abs(a)", widened(b, in, 0)), *v = msc_compute(b, "abs(a)", widened(b, in, 1));
+  msc_value *u = msc_compute(b, "abs(a)", widen_operand(b, in, 0)),
+            *v = msc_compute(b, "abs(a)", widen_operand(b, in, 1));
   msc_value *most = msc_compute(b, "max(a, b)", u, v), *least = msc_compute(b, "min(a, b)", u, v);
   msc_value *ratio = msc_compute(b, "select(less(0, a), b / a, 0)", most, least);
   msc_value *y = msc_compute(b, "a * sqrt(1 + b * b)", most, ratio);
@@ -306,12 +309,12 @@ static msc_value *log_sum(msc_builder *b, msc_value *x, msc_value *y) {
 }
 
 bool expand_logaddexp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = widened(b, in, 0), *y = widened(b, in, 1);
+  msc_value *x = widen_operand(b, in, 0), *y = widen_operand(b, in, 1);
   return give_cast(b, op, log_sum(b, x, y), out_result);
 }
 
 /* The last elements of the axis first, or in reverse the first ones last; -inf where none is. */
-static msc_value *shifted(msc_builder *b, msc_value *x, int axis, int64_t by, bool reverse) {
+static msc_value *shift(msc_builder *b, msc_value *x, int axis, int64_t by, bool reverse) {
   int64_t low[MSC_MAX_RANK] = {0}, high[MSC_MAX_RANK] = {0};
   if (!x) return NULL;
   int64_t n = x->type->dim[axis];
@@ -323,7 +326,7 @@ static msc_value *shifted(msc_builder *b, msc_value *x, int axis, int64_t by, bo
 bool expand_logcumsumexp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int axis = axis_of(op, "axis", in[0]->type->rank);
   bool reverse = msc_op_bool(op, "reverse");
-  msc_value *y = widened(b, in, 0);
-  for (int64_t by = 1; by < in[0]->type->dim[axis]; by *= 2) y = log_sum(b, y, shifted(b, y, axis, by, reverse));
+  msc_value *y = widen_operand(b, in, 0);
+  for (int64_t by = 1; by < in[0]->type->dim[axis]; by *= 2) y = log_sum(b, y, shift(b, y, axis, by, reverse));
   return give_cast(b, op, y, out_result);
 }

@@ -69,7 +69,7 @@ static bool fail(flatbuf_builder *b, flatbuf_status status, const char *table, c
   return false;
 }
 
-/* `num` more items of `size` bytes; NULL after an error. */
+/* Adds room for `num` items of `size` bytes on top of a stack and returns it; NULL after an error. */
 static void *push_room(flatbuf_builder *b, stack *s, size_t size, size_t num) {
   if (num > s->capacity - s->num) {
     size_t capacity = s->capacity ? s->capacity : 16;
@@ -127,7 +127,7 @@ static uint32_t hash_of(const uint8_t *p, size_t bytes) {
   return (uint32_t)(h ^ h >> 32);
 }
 
-/* The slot of these bytes, or the free slot where they belong. */
+/* Returns the slot of these bytes, or the free slot where they belong. */
 static written_bytes *find(const flatbuf_builder *b, const written_set *set, const uint8_t *p, uint32_t bytes,
                            uint32_t hash) {
   for (size_t i = hash & (set->capacity - 1);; i = (i + 1) & (set->capacity - 1)) {
@@ -153,9 +153,9 @@ static bool make_room(flatbuf_builder *b, written_set *set) {
   return true;
 }
 
-/* The ref of an earlier copy of the `bytes` at the front, which are then dropped; without one, their own ref.
- * `before`: `used` without them. */
-static uint32_t shared(flatbuf_builder *b, written_set *set, uint32_t bytes, size_t before) {
+/* Returns the ref of an earlier copy of the last `bytes` written, and drops these; or, if there is none, their own ref.
+ * before: what `used` was without them. */
+static uint32_t share_written(flatbuf_builder *b, written_set *set, uint32_t bytes, size_t before) {
   if (!make_room(b, set)) return 0;
   const uint8_t *p = at_ref(b, (uint32_t)b->used);
   uint32_t hash = hash_of(p, bytes);
@@ -175,10 +175,10 @@ static uint32_t write_string(flatbuf_builder *b, const char *text, size_t bytes)
   if (!p) return 0;
   store_u32(p, (uint32_t)bytes);
   copy(p + 4, text, bytes);
-  return shared(b, &b->strings, 4 + (uint32_t)bytes, before);
+  return share_written(b, &b->strings, 4 + (uint32_t)bytes, before);
 }
 
-/* A vector of offsets to `num` refs. */
+/* Writes a vector of offsets to `num` refs and returns its own. */
 static uint32_t write_refs(flatbuf_builder *b, const uint32_t *ref, size_t num) {
   uint8_t *p = prepend(b, 4 + 4 * num, 4, 4);
   if (!p) return 0;
@@ -247,7 +247,7 @@ static uint32_t write_table(flatbuf_builder *b, const flatbuf_table *t, const pe
   p = prepend(b, vtable_bytes, 0, 2);
   if (!p) return 0;
   memcpy(p, vtable, vtable_bytes);
-  uint32_t v = shared(b, &b->vtables, vtable_bytes, before);
+  uint32_t v = share_written(b, &b->vtables, vtable_bytes, before);
   store_u32(at_ref(b, table), v - table);
   return table;
 }

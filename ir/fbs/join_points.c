@@ -91,7 +91,8 @@ static bool differs(fbs_open *o, const msc_op *op, const char *what) {
   return false;
 }
 
-/* Lists of `num` numbers, v[i] at point i, that belong to `of`. */
+/* Joins lists of `num` numbers, v[i] at point i, that belong to the address `of`: numbers that differ become formulas.
+ * */
 static bool join_numbers(fbs_open *o, const msc_op *op, const void *of, const char *what, size_t num,
                          const int64_t *const *v, bool keep) {
   const char **text = msc_new_array(o->arena, const char *, num + 1);
@@ -122,7 +123,7 @@ static bool is_list_of_ints(const msc_attr_value *v) {
   return true;
 }
 
-/* a[i]: the attribute at point i. */
+/* Joins an attribute, which is a[i] at point i. */
 static bool join_attr(fbs_open *o, const msc_op *op, const msc_attr *const *a, bool keep) {
   const msc_attr_value *first = &a[0]->value;
   const char *what = msc_arena_printf(o->arena, "attribute %s", a[0]->name);

@@ -223,7 +223,7 @@ static msc_value *mirror_into(msc_builder *b, msc_value *x, double low, double h
   return msc_compute(b, "min(a, b - a) + c", t, both, first);
 }
 
-static msc_value *clamped(msc_builder *b, msc_value *x, double low, double high) {
+static msc_value *clamp_between(msc_builder *b, msc_value *x, double low, double high) {
   msc_value *first = like(b, x, low), *last = like(b, x, high);
   return msc_compute(b, "min(max(a, b), c)", x, first, last);
 }
@@ -238,7 +238,7 @@ static msc_value *clip_place(msc_builder *b, const sample_modes *s, msc_value *a
     msc_value *low = compare(b, MSC_GE, at, like(b, at, 0)), *high = compare(b, MSC_LE, at, like(b, at, last));
     *weight = choose(b, onnx_both(b, low, high), *weight, like(b, *weight, 0));
   }
-  return clamped(b, at, 0, last);
+  return clamp_between(b, at, 0, last);
 }
 
 /* Weights of the taps along one dimension, for the part `t` of the way to the next element. */
@@ -314,9 +314,9 @@ bool onnx_build_grid_sample(onnx_node *n) {
     c = s.corners ? scale_by(n->b, scale_by(n->b, up, 0.5), (double)size - 1)
                   : scale_by(n->b, minus(n->b, scale_by(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
     if (s.mode[0] == 'n') c = msc_compute(n->b, "round(a)", c);
-    if (s.padding[0] == 'b') c = clamped(n->b, c, 0, (double)size - 1);
+    if (s.padding[0] == 'b') c = clamp_between(n->b, c, 0, (double)size - 1);
     if (s.padding[0] == 'r') c = mirror_into(n->b, c, low, high);
-    c = clamped(n->b, c, -1e6, (double)size + 1e6); /* so that infinities and NaN name no element */
+    c = clamp_between(n->b, c, -1e6, (double)size + 1e6); /* so that infinities and NaN name no element */
     msc_value *first = msc_compute(n->b, s.mode[0] == 'n' ? "round(a)" : "floor(a)", c);
     if (!first) return false;
     taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);

@@ -58,7 +58,9 @@ static msc_value *number_of_place(const window_places *w, int j) {
   return k ? reshape(w->n->b, k, w->type->rank, shape) : NULL;
 }
 
-static msc_value *added(msc_builder *b, msc_value *x, msc_value *y) { return x && y ? plus(b, x, y) : x ? x : y; }
+static msc_value *add_if_there(msc_builder *b, msc_value *x, msc_value *y) {
+  return x && y ? plus(b, x, y) : x ? x : y;
+}
 
 /* The beginning of the window in dimension d, moved so that the window is inside; adds to *inside whether it was. */
 static msc_value *begin_of(const window_places *w, int j, int64_t last, msc_value **inside) {
@@ -94,7 +96,7 @@ static bool place_in_dim(const window_places *w, int d, int *window, msc_value *
     return hlo_refuse(w->n, "its window does not fit dimension %d", d);
   if (j < 0) return true;
   msc_value *begin = begin_of(w, j, last, inside);
-  *out = begin ? added(w->n->b, *out, begin) : NULL;
+  *out = begin ? add_if_there(w->n->b, *out, begin) : NULL;
   return *out != NULL;
 }
 
@@ -115,7 +117,7 @@ msc_value *hlo_linear_places(hlo_node *n, const hlo_places *p, const msc_type *o
   for (int d = operand->rank; d-- > 0; stride *= operand->dim[d]) {
     window = first[d];
     if (!place_in_dim(&w, d, &window, out_inside ? &inside : NULL, &at)) return NULL;
-    if (at) sum = added(n->b, sum, scale_by(n->b, at, (double)stride));
+    if (at) sum = add_if_there(n->b, sum, scale_by(n->b, at, (double)stride));
   }
   if (out_inside && inside) inside = broadcast(n->b, inside, type->rank, type->dim);
   if (out_inside) *out_inside = inside;

@@ -300,7 +300,7 @@ typedef struct {
 
 static bool parse_place(msc_parser *p, loc_text *out);
 
-/* The names of a place become one: the path of scopes that a caller's location holds. */
+/* Joins the names of a place to the path of scopes that a caller's location holds. */
 static const char *join_texts(msc_parser *p, const char *a, const char *b) {
   if (!a || !b) return a ? a : b;
   return msc_intern(p->ctx, msc_arena_printf(p->scratch, "%s/%s", a, b));

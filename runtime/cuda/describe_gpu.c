@@ -8,7 +8,7 @@ typedef struct {
   cu_device device;
 } asking;
 
-static mscrt_status *ask(asking *a, unsigned attribute, int64_t unit, int64_t *out) {
+static mscrt_status *read_attribute(asking *a, unsigned attribute, int64_t unit, int64_t *out) {
   int value = 0;
   MSCRT_CUDA(&a->cu, cuDeviceGetAttribute, &value, attribute, a->device);
   *out = value * unit;
@@ -31,10 +31,10 @@ static mscrt_status *describe(asking *a, mscrt_gpu *out) {
   };
   int64_t major = 0, minor = 0;
   size_t memory = 0;
-  MSCRT_CHECK(ask(a, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 10, &major));
-  MSCRT_CHECK(ask(a, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 1, &minor));
+  MSCRT_CHECK(read_attribute(a, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 10, &major));
+  MSCRT_CHECK(read_attribute(a, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 1, &minor));
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-    MSCRT_CHECK(ask(a, figures[i].attribute, figures[i].unit, figures[i].to));
+    MSCRT_CHECK(read_attribute(a, figures[i].attribute, figures[i].unit, figures[i].to));
   MSCRT_CUDA(&a->cu, cuDeviceTotalMem_v2, &memory, a->device);
   out->arch = (int)(major + minor);
   out->memory_bytes = (int64_t)memory;

@@ -29,7 +29,7 @@ static void __attribute__((format(printf, 3, 4))) put(const manifest *m, int dee
 }
 
 /* A YAML string in double quotes, which are JSON's. */
-static const char *quoted(const manifest *m, const char *text) {
+static const char *quote(const manifest *m, const char *text) {
   msc_arena *a = msc_context_arena(m->c->ctx);
   const char *out = "\"";
   for (; *text; text++)
@@ -70,7 +70,7 @@ static void put_service(const manifest *m, const char *suffix, const char *selec
 
 static void put_variable(const manifest *m, int deep, const char *name, const char *value) {
   put(m, deep, "- name: %s", name);
-  put(m, deep, "  value: %s", quoted(m, value));
+  put(m, deep, "  value: %s", quote(m, value));
 }
 
 static void put_secret_variable(const manifest *m, int deep) {
@@ -84,10 +84,10 @@ static void put_secret_variable(const manifest *m, int deep) {
 /* Writes the command msc run, with the arguments that the user gave for it. */
 static void put_run_command(const manifest *m, int deep) {
   static const char *const run[] = {"msc", "run"};
-  for (int i = 0; i < 2; i++) put(m, deep, "- %s", quoted(m, run[i]));
-  put(m, deep, "- %s", quoted(m, m->plan));
-  put(m, deep, "- %s", quoted(m, "--trust-native"));
-  for (int i = 1; i < m->c->num_operands; i++) put(m, deep, "- %s", quoted(m, m->c->operands[i]));
+  for (int i = 0; i < 2; i++) put(m, deep, "- %s", quote(m, run[i]));
+  put(m, deep, "- %s", quote(m, m->plan));
+  put(m, deep, "- %s", quote(m, "--trust-native"));
+  for (int i = 1; i < m->c->num_operands; i++) put(m, deep, "- %s", quote(m, m->c->operands[i]));
 }
 
 /* Writes the arguments of msc launch that start a pod's ranks. The pod takes its number from JOB_COMPLETION_INDEX;
@@ -105,7 +105,7 @@ static void put_launch(const manifest *m, int deep, const char *master) {
     put(m, deep, "- \"--nodes\"");
     put(m, deep, "- \"%d\"", m->workers);
     put(m, deep, "- \"--master\"");
-    put(m, deep, "- %s", quoted(m, master));
+    put(m, deep, "- %s", quote(m, master));
   }
   put(m, deep, "- \"--grace\"");
   put(m, deep, "- \"%d\"", GRACE_S - 5);
@@ -137,7 +137,7 @@ static void put_pod(const manifest *m, int deep, const char *subdomain, const ch
   put(m, deep, "  emptyDir: {}");
   put(m, deep, "containers:");
   put(m, deep, "- name: %s", container);
-  put(m, deep, "  image: %s", quoted(m, m->image));
+  put(m, deep, "  image: %s", quote(m, m->image));
   put_security(m, deep + 1);
   put(m, deep, "  volumeMounts:");
   put(m, deep, "  - name: tmp");
@@ -214,7 +214,7 @@ static void put_trainjob(const manifest *m) {
   put(m, 1, "runtimeRef:");
   put(m, 2, "name: torch-distributed");
   put(m, 1, "trainer:");
-  put(m, 2, "image: %s", quoted(m, m->image));
+  put(m, 2, "image: %s", quote(m, m->image));
   put(m, 2, "numNodes: %d", m->workers);
   put(m, 2, "numProcPerNode: %d", m->local);
   put(m, 2, "command:");

@@ -8,8 +8,8 @@ static int count_value_bytes(const msc_instr *in) {
   return (int)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 
-/* Elements of a vector whose lanes stay apart, when the widest value has so many bytes: of long vectors where they are
- * filled, or but for the last few. */
+/* Returns how many elements a vector has whose lanes no sum adds to each other, if the widest value has so many bytes:
+ * those of a long vector if the axis fills long vectors, all of them or all but the last few. */
 static int lanes_apart(const msc_nester *n, int widest) {
   int64_t size = n->extent[n->walk.lane], lanes = n->apart_bytes / widest;
   bool fills = size % lanes == 0 || size >= 4 * lanes;

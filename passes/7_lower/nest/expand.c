@@ -226,8 +226,8 @@ static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const
   return y;
 }
 
-/* True if instruction x, a value of f16 or bf16, is one that these types have: it was read from memory, or rounded, or
- * is such a value but for its sign; or if it is a sum, which ranks go on adding in f32. */
+/* True if instruction x, an element of a value of f16 or bf16 that is computed in f32, needs no rounding: it was loaded
+ * or rounded, or is such a number with another sign; or it is a sum, which other ranks go on adding in f32. */
 static bool is_rounded(const msc_nester *n, uint16_t x) {
   while (n->instr[x].code == NEST_NEG || n->instr[x].code == NEST_ABS || n->instr[x].code == NEST_RELU)
     x = n->instr[x].arg[0];
@@ -236,9 +236,10 @@ static bool is_rounded(const msc_nester *n, uint16_t x) {
          (i->code == NEST_REDUCE && i->imm == MSC_SUM);
 }
 
-/* Returns x, an element of v, as v is stored. Kernels compute f16 and bf16 in f32; what compares it, or goes on in a
- * wide type, gets it rounded, as another kernel does that reads v: else none of its elements equals their maximum. */
-static uint16_t rounded(msc_nester *n, const msc_value *v, uint16_t x) {
+/* Returns element x of v, rounded to the type of v. Kernels compute f16 and bf16 in f32; a comparison, or an op in a
+ * wider type, must get the number that it would load if v were stored: else no element would be equal to the maximum of
+ * all. */
+static uint16_t round_to_type(msc_nester *n, const msc_value *v, uint16_t x) {
   bool half = msc_compute_dtype(v->type->dtype) != v->type->dtype;
   return half && !is_rounded(n, x) ? msc_nest_cast(n, x, v->type->dtype) : x;
 }
@@ -260,7 +261,7 @@ uint16_t loop_compare(msc_nester *n, const msc_value *result, const msc_view *vi
   uint16_t x[3] = {0};
   int v[3];
   if (!read_operands(n, op, msc_nest_find_value(n, result), view, v, x)) return 0;
-  return predicate(n, op, rounded(n, op->in[0].value, x[0]), rounded(n, op->in[1].value, x[1]));
+  return predicate(n, op, round_to_type(n, op->in[0].value, x[0]), round_to_type(n, op->in[1].value, x[1]));
 }
 
 uint16_t loop_cast(msc_nester *n, const msc_value *result, const msc_view *view) {
@@ -268,7 +269,7 @@ uint16_t loop_cast(msc_nester *n, const msc_value *result, const msc_view *view)
   uint16_t x[3] = {0};
   int v[3];
   if (!read_operands(n, op, msc_nest_find_value(n, result), view, v, x)) return 0;
-  return msc_nest_cast(n, rounded(n, op->in[0].value, x[0]), result->type->dtype);
+  return msc_nest_cast(n, round_to_type(n, op->in[0].value, x[0]), result->type->dtype);
 }
 
 static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_view *view) {

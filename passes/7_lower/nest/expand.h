@@ -26,7 +26,7 @@ uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d);
 uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t add); /* coordinate c * factor + add */
 /* Is the coordinate one of a dimension of this size? */
 uint16_t msc_nest_is_inside(msc_nester *n, uint16_t c, int64_t size);
-uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b);                          /* a and b; 0: nothing to ask */
+uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b);                          /* a and b; 0: always true */
 uint16_t msc_nest_eval_where(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
 /* Loads an element of v, which comes from outside the region, as a tensor of type t. */
 uint16_t msc_nest_load(msc_nester *n, int v, const msc_type *t, const msc_view *view);

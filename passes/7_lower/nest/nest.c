@@ -101,13 +101,13 @@ static bool add_results(msc_nester *n, const msc_nest_region *r) {
 /* ---- roots ---- */
 
 /* The value before it is rounded to the type of `memory`, which the store does by itself. */
-static uint16_t not_rounded(const msc_nester *n, uint16_t x, uint8_t memory) {
+static uint16_t before_rounding(const msc_nester *n, uint16_t x, uint8_t memory) {
   return n->instr[x].code == NEST_ROUND && n->instr[x].imm == (int8_t)memory ? n->instr[x].arg[0] : x;
 }
 
 static void store_result(msc_nester *n, int v, int buffer) {
   msc_view view = msc_nest_view_of(n, v);
-  uint16_t x = not_rounded(n, msc_nest_eval(n, v, &view), n->buffer[buffer].dtype), extra;
+  uint16_t x = before_rounding(n, msc_nest_eval(n, v, &view), n->buffer[buffer].dtype), extra;
   msc_affine at = msc_nest_offset(n, n->value[v].value->type, &view, &extra);
   msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}},
                &at, 0);
@@ -422,9 +422,9 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
   return build_region(n, arena, op, out_info, out_launch);
 }
 
-/* Does one launch read the operand: the only launch, or that of rows whose partial sums the second launch adds up?
- * Nothing that varies along rows waits for a sum of all rows (check_reductions): what a row stores is stored while the
- * row is read. */
+/* True if one launch alone reads the operands of `store`, each element once: the only launch, or that of rows whose
+ * partial sums a second launch adds up. What varies along rows does not depend on a sum over all rows
+ * (check_reductions), so a row is stored while it is read. */
 static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
   if (w->by_phase) return true; /* what is stored in the last phase, which runs last */
@@ -433,25 +433,26 @@ static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
-/* Are all loads of the operand of the very element that is stored, and in the last phase at the latest? `once`: it is
- * also enough that the store is of what was reduced from it. */
-static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) {
+/* True if the kernel loads from buffer `in` only the element that it stores to buffer `out` at the same point, and
+ * never after it was stored. reduced_too: also true if what is stored was reduced from all of `in`, which is then read
+ * to its end before. */
+static bool reads_only_its_own(const msc_nester *n, int in, int out, bool reduced_too) {
   const msc_instr *store = NULL;
   int place = 0;
   for (int i = 1; i < n->num_instrs; i++)
     if (n->instr[i].buffer == out &&
-        ((n->live[i] && n->instr[i].code == NEST_STORE) || (once && n->instr[i].code == NEST_NONE)))
+        ((n->live[i] && n->instr[i].code == NEST_STORE) || (reduced_too && n->instr[i].code == NEST_NONE)))
       store = &n->instr[i], place = i; /* NONE: in the second launch */
   if (!store || n->walk.kind == MSC_NEST_SCATTER) return false;
   bool reduced = n->walk.reduced && !(store->axes & n->walk.reduced) &&
                  !(store->level && store->axes & n->walk.tail); /* stored once, when what it is made of is whole */
-  if (!(once && reduced)) {
+  if (!(reduced_too && reduced)) {
     if (!goes_over_once(n, store)) return false;
     if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;
   }
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *load = &n->instr[i];
-    bool is_there = n->live[i] || n->walk.num_launches > 1; /* what this launch does not load the other may */
+    bool is_there = n->live[i] || n->walk.num_launches > 1; /* another launch may load it */
     if (!is_there || load->code != NEST_LOAD || load->buffer != in) continue;
     if (load->arg[0] || load->arg[1] || memcmp(&n->at[i], &n->at[place], sizeof n->at[i])) return false;
     if (n->walk.strands > 1 && n->strand[i] != n->strand[place]) return false; /* another thread reads it */
@@ -479,9 +480,9 @@ static const answer *keep_answer(msc_nester *n, const void **place, bool yes, co
 }
 
 /* Answers a question about an op that is a kernel by itself. */
-static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question,
-                         bool (*find)(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question,
-                                      msc_nest_info *out_info)) {
+static const answer *find_answer(msc_nester *n, const msc_op *op, uint32_t question,
+                                 bool (*find)(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question,
+                                              msc_nest_info *out_info)) {
   msc_arena *arena = msc_arena_new(n->ctx);
   msc_nest_region r;
   msc_nest_info info;
@@ -508,7 +509,7 @@ static bool find_overwrite(msc_nester *n, msc_arena *arena, const msc_op *op, ui
 }
 
 uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
-  return ask(n, op, ALONE, find_alone)->info.scratch_bytes;
+  return find_answer(n, op, ALONE, find_alone)->info.scratch_bytes;
 }
 
 static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out, uint32_t question) {
@@ -516,7 +517,7 @@ static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out,
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
   /* one that it does not read */
   if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false;
-  return ask(n, op, question + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
+  return find_answer(n, op, question + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
 }
 
 bool msc_may_overwrite(msc_nester *n, const msc_op *op, size_t in, size_t out) {
@@ -527,7 +528,7 @@ bool msc_may_update(msc_nester *n, const msc_op *op, size_t in, size_t out) {
   return may_lie_over(n, op, in, out, OVERWRITE) || may_lie_over(n, op, in, out, UPDATE);
 }
 
-static const answer *ask_as_part(msc_nester *n, size_t num_ops, const msc_op *const *ops) {
+static const answer *find_answer_as_part(msc_nester *n, size_t num_ops, const msc_op *const *ops) {
   msc_nest_region r = {.num_ops = num_ops, .ops = ops};
   msc_nest_info info;
   const void **place = msc_nest_find_answer(n, &r, AS_PART);
@@ -543,7 +544,8 @@ bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_
     if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i]))
       return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
   if (num_ops > MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
-  const answer *a = ops[0]->kind == OP_fused ? ask(n, ops[0], ALONE, find_alone) : ask_as_part(n, num_ops, ops);
+  const answer *a =
+      ops[0]->kind == OP_fused ? find_answer(n, ops[0], ALONE, find_alone) : find_answer_as_part(n, num_ops, ops);
   *out_info = a->info;
   *out_why = a->why ? a->why : "";
   return a->yes;

@@ -63,8 +63,8 @@ typedef struct {
 msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target *target);
 
 /* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op
- * may stand alone.  Microseconds: ask with every op you would like to add.  False: *out_why (valid until the next call)
- * says why not. */
+ * may stand alone.  It takes microseconds, so callers ask for each op that they consider to add.  False: *out_why
+ * (valid until the next call) says why not. */
 bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info,
                    const char **out_why);
 
@@ -76,8 +76,8 @@ uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
 /* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item
  * that writes it) */
 bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
-/* May result `out` lie there although it is reduced from the operand?  The new value of an argument must lie in the old
- * one, so here it is enough that the operand is read to its end before the result is stored. */
+/* May result `out`, the new value of an argument, lie in the buffer of operand `in`? It must, if at all possible: so
+ * here it is also enough that the operand is read to its end before the result, reduced from it, is stored. */
 bool msc_may_update(msc_nester *nester, const msc_op *op, size_t in, size_t out);
 
 #endif

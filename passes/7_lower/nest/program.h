@@ -92,10 +92,10 @@ typedef struct {
   /* ROW: the lane axis is at most MSC_KEPT_ROW: expensive values of one phase are kept for the next */
   bool keeps_row;
   int8_t across;        /* TRANSPOSE: axis along which its operands are contiguous */
-  uint8_t blocks,
-      tail_blocks; /* slot of a number: as many parts of the outermost reduced (tail) axis are summed one by one and
-                         * added as a tree, so that the order of sums is fixed.  0: they are not */
-  uint8_t strands;      /* MAP on a GPU: so many times the items, first those of strand 1; 0: there is one */
+  /* slots of the number of blocks of the outermost reduced axis, and of the outermost tail axis: the terms of a block
+   * are added one by one, the sums of blocks as a tree, so that the order is fixed. 0: no blocks */
+  uint8_t blocks, tail_blocks;
+  uint8_t strands;      /* MAP on a GPU: number of strands, each with all items, those of strand 1 first; 0: just one */
   uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
   int8_t flag;          /* buffer of the error flag, or -1 */

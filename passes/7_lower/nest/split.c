@@ -41,8 +41,8 @@ static uint64_t scatter_scratch(const msc_nester *n) {
   return (uint64_t)n->buffer_elems[in->buffer] * (uint64_t)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 
-/* Counts the items of the walk with vectors of the target's size, as fusion does and who plans memory, whatever size
- * code is made for: all must come to the same launches. */
+/* Counts the items of the walk as if vectors had the target's usual size, whatever size the code has: fusion and the
+ * planner of memory count so, and all must choose the same launches. */
 static uint64_t count_planned_items(msc_nester *n) {
   int bytes = n->vector_bytes, apart_bytes = n->apart_bytes;
   n->vector_bytes = n->apart_bytes = n->target->vector_bytes;
@@ -170,7 +170,8 @@ static msc_nester *make_filling(const msc_nester *n, msc_arena *arena, int from,
   return f;
 }
 
-/* Zeros, the adding, a copy of the sums from the scratch: what of these it takes. */
+/* Makes the launches of a scatter: zeros, the additions, and a copy of the sums out of scratch, each if it is needed.
+ * */
 static void split_scatter(msc_nester *n, msc_arena *arena, int scratch, msc_nest_part *part) {
   const msc_instr *scatter = &n->instr[msc_nest_find_scatter(n)];
   int out = scatter->buffer, sums = scatter_scratch(n) ? scratch : out, num = 0;

@@ -31,7 +31,8 @@ static bool is_reduce(const msc_nester *n, int i) { return n->live[i] && n->inst
 
 /* ---- which axes are reduced, and in which order ---- */
 
-/* With R innermost, is every reduction over R, over all the others T without R in its operand, or over both? */
+/* True if each reduction is over R, or over the other reduced axes T with an operand that does not vary along R, or
+ * over both: then the loops over R can be the innermost ones. */
 static bool fits_order(const msc_nester *n, uint16_t r, uint16_t all) {
   uint16_t t = all & (uint16_t)~r;
   for (int i = 1; i < n->num_instrs; i++) {
@@ -61,7 +62,7 @@ static bool find_reductions(msc_nester *n) {
   return false;
 }
 
-/* A reduction over R and T becomes one over R and one of that over T, in new last places. */
+/* Splits each reduction over R and T into one over R and, behind it, one of its result over T. */
 void msc_nest_split_double_reductions(msc_nester *n) {
   uint16_t r = n->walk.reduced, t = n->walk.tail;
   for (int i = 1; t && i < n->num_instrs && !n->failed; i++) {
@@ -77,7 +78,7 @@ void msc_nest_split_double_reductions(msc_nester *n) {
     for (int k = i + 2; k <= last; k++)
       for (int a = 0; a < 3; a++)
         if (n->instr[k].arg[a] >= i) n->instr[k].arg[a]++;
-    n->over[i] = r, n->over[i + 1] = t, n->blocks[i] = 0; /* what is cut is outside */
+    n->over[i] = r, n->over[i + 1] = t, n->blocks[i] = 0; /* blocks are of the outer axes */
     n->instr[i].axes = n->instr[n->instr[i].arg[0]].axes & (uint16_t)~r;
     n->instr[i + 1].arg[0] = (uint16_t)i;
     i++;
@@ -148,7 +149,8 @@ static bool check_stores(msc_nester *n) {
 
 static int outermost(uint16_t axes) { return __builtin_ctz(axes); }
 
-/* The one number of blocks of all sums over `axes`, whose outermost one they divide. */
+/* Sets the number of blocks of the sums over `axes`, which must be the same for all of them and divide the outermost
+ * axis; false: it is not. */
 static bool find_blocks(msc_nester *n, uint16_t axes, int level, int64_t *out_blocks) {
   int64_t blocks = 0;
   *out_blocks = 0;
@@ -262,7 +264,8 @@ void msc_nest_renumber(msc_nester *n, const int8_t *number, int num) {
   n->num_axes = num;
 }
 
-/* Outer axes first within items, tail, reduced; by stride in the results, else in the operands; lanes last. */
+/* Returns the key by which axes are sorted, the largest outermost: items, tail, reduced axes; among these by their
+ * stride in results, or in operands if no result varies along them; the lane axis last. */
 static uint64_t order_key(const msc_nester *n, int a) {
   const msc_nest_walk *w = &n->walk;
   int64_t stored = 0, loaded = 0;
