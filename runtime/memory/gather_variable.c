@@ -23,46 +23,57 @@ uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_
   return all;
 }
 
-/* Saves `bytes` at offset `there` of the arena in *out_saved, then copies `own` there. */
-static mscrt_status *put_in_arena(const mscrt_context *c, const void *own, uint64_t there, size_t bytes,
-                                  void **out_saved) {
-  MSCRT_CHECK(mscrt_allocate(out_saved, bytes, 1));
-  memcpy(*out_saved, c->arena + there, bytes);
-  memcpy(c->arena + there, own, bytes);
+/* A variable that is being gathered. */
+typedef struct {
+  mscrt_context *c;
+  const mscrt_variable *v;
+  const void *own; /* this rank's part; NULL: another stage has the variable */
+  size_t own_bytes;
+  bool away;   /* parts live in host memory or on disk: they go through scratch */
+  uint64_t at; /* offset of a part in the arena of a rank that holds one */
+  void *saved; /* what was in the arena there; NULL: the part itself */
+} gathering;
+
+/* Returns the offset in the arena at which ranks of the variable's stage read each other's parts. */
+static uint64_t find_offset(const mscrt_context *c, const mscrt_variable *v) {
+  uint64_t at[MSCRT_NUM_SPACES];
+  mscrt_set_space_offsets(c, v->stage, at);
+  if (mscrt_is_offloaded(v->ref.space)) return at[PLAN_SPACE_SCRATCH];
+  uint64_t slot = v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0;
+  return at[v->ref.space] + v->ref.offset + slot;
+}
+
+/* True if this rank has the whole variable, as every other rank has. */
+static bool is_whole(const gathering *g) {
+  const mscrt_variable *v = g->v;
+  return g->c->plan->num_stages == 1 && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT);
+}
+
+/* Puts this rank's part where other ranks read it, unless it lies there; withdraw_part restores what was there. */
+static mscrt_status *offer_part(gathering *g) {
+  const mscrt_context *c = g->c;
+  if (g->own && g->away) {
+    MSCRT_CHECK(mscrt_allocate(&g->saved, g->own_bytes, 1));
+    memcpy(g->saved, c->arena + g->at, g->own_bytes);
+    memcpy(c->arena + g->at, g->own, g->own_bytes);
+    mscrt_drop_disk_pages(c, g->v->ref);
+  }
+  /* a part in the memory of another context: nothing else lies at its offset in this arena */
+  if (g->own && mscrt_find_shared(c, g->v->ref)) memcpy(c->arena + g->at, g->own, g->own_bytes);
   return NULL;
 }
 
-mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
+static void withdraw_part(gathering *g) {
+  if (g->saved) memcpy(g->c->arena + g->at, g->saved, g->own_bytes);
+  free(g->saved);
+}
+
+/* Makes the exchange in which every rank of the job gets the whole variable from the ranks of one stage. */
+static mscrt_status *make_gather_exchange(const gathering *g, bool wants, mscrt_exchange *out_e) {
   static const uint8_t uncut[MSCRT_MAX_RANK + 1];
-  if (mscrt_output_in_caller_memory(c, v)) { /* of the only rank */
-    if (out && out != mscrt_output_in_caller_memory(c, v))
-      memcpy(out, mscrt_output_in_caller_memory(c, v), (size_t)mscrt_whole_bytes(v));
-    return NULL;
-  }
-  MSCRT_CHECK(mscrt_write_rows_back(c));
-  const void *own = v->stage == c->stage ? mscrt_address_of(c, v->ref, c->last_slot) : NULL;
-  uint64_t at[MSCRT_NUM_SPACES];
-  mscrt_set_space_offsets(c, v->stage, at);
-  bool away = mscrt_is_offloaded(v->ref.space);
-  uint64_t there = away ? at[PLAN_SPACE_SCRATCH]
-                        : at[v->ref.space] + v->ref.offset +
-                              (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
-  void *saved = NULL;
-  bool one_stage = c->plan->num_stages == 1;
-  if (own && !away && v->ref.space != PLAN_SPACE_CONSTANT)
-    MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
-  if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
-    if (out) memcpy(out, own, (size_t)mscrt_whole_bytes(v));
-    mscrt_drop_disk_pages(c, v->ref);
-    return NULL;
-  }
-  uint64_t scratch = c->plan->stage[v->stage].bytes[PLAN_SPACE_SCRATCH];
-  if (away && mscrt_variable_bytes(v) > scratch)
-    return mscrt_fail(MSCRT_UNSUPPORTED,
-                      "'%s' is a table with a cache, its parts are larger than what ranks share; a checkpoint has it",
-                      v->name);
+  const mscrt_variable *v = g->v;
+  int per_stage = g->c->plan->ranks / (int)g->c->plan->num_stages;
   msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
-  int per_stage = c->plan->ranks / (int)c->plan->num_stages; /* a rank of the stage that holds it gives it */
   mscrt_collective k = {.verb = MSC_ALL_GATHER,
                         .dtype = v->dtype,
                         .rank = v->rank,
@@ -70,29 +81,55 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
                         .to = &to,
                         .first_holder = (int)v->stage * per_stage,
                         .num_holders = per_stage};
-  mscrt_exchange e;
   memcpy(k.shape, v->shape, sizeof k.shape);
-  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, c->transport->sends, &e));
-  e.asks = true;
-  if (!out) e.num_cuts = 0;
-  if (away && own) {
-    mscrt_status *no_room = put_in_arena(c, own, there, (size_t)mscrt_variable_bytes(v), &saved);
-    if (no_room) return mscrt_exchange_free(&e), no_room;
-    mscrt_drop_disk_pages(c, v->ref);
-  }
-  /* other ranks read it in the arena, where nothing else lies at its offset */
-  if (own && mscrt_find_shared(c, v->ref)) memcpy(c->arena + there, own, (size_t)mscrt_variable_bytes(v));
-  mscrt_site site = {.name = v->name, .step = c->step};
+  MSCRT_CHECK(mscrt_exchange_make(&g->c->plan->mesh, g->c->o.rank, &k, NULL, g->c->transport->sends, out_e));
+  out_e->asks = true;
+  if (!wants) out_e->num_cuts = 0;
+  return NULL;
+}
+
+static mscrt_status *run_gather(const gathering *g, mscrt_exchange *e, void *out) {
+  mscrt_context *c = g->c;
+  mscrt_site site = {.name = g->v->name, .step = c->step};
   mscrt_ticket ticket;
-  mscrt_part part = {.e = &e, .src = there, .dst = out};
-  uint64_t number = mscrt_flight_all(c->flight, true, v->name, e.dst_bytes, c->step);
+  mscrt_part part = {.e = e, .src = g->at, .dst = out};
+  uint64_t number = mscrt_flight_all(c->flight, true, g->v->name, e->dst_bytes, c->step);
   mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
-  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
-  mscrt_exchange_free(&e);
-  if (saved) memcpy(c->arena + there, saved, (size_t)mscrt_variable_bytes(v));
-  free(saved);
+  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, e, ticket, &site);
   if (!s) mscrt_flight_end(c->flight, number);
   if (s) c->broken = true;
+  return s;
+}
+
+mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
+  const void *callers = mscrt_output_in_caller_memory(c, v); /* of the only rank */
+  if (callers) {
+    if (out && out != callers) memcpy(out, callers, (size_t)mscrt_whole_bytes(v));
+    return NULL;
+  }
+  MSCRT_CHECK(mscrt_write_rows_back(c));
+  gathering g = {.c = c,
+                 .v = v,
+                 .own = v->stage == c->stage ? mscrt_address_of(c, v->ref, c->last_slot) : NULL,
+                 .own_bytes = (size_t)mscrt_variable_bytes(v),
+                 .away = mscrt_is_offloaded(v->ref.space),
+                 .at = find_offset(c, v)};
+  if (g.own && !g.away && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, g.at, g.own_bytes));
+  if (is_whole(&g)) {
+    if (out) memcpy(out, g.own, (size_t)mscrt_whole_bytes(v));
+    mscrt_drop_disk_pages(c, v->ref);
+    return NULL;
+  }
+  if (g.away && g.own_bytes > c->plan->stage[v->stage].bytes[PLAN_SPACE_SCRATCH])
+    return mscrt_fail(MSCRT_UNSUPPORTED,
+                      "'%s' is a table with a cache, its parts are larger than what ranks share; a checkpoint has it",
+                      v->name);
+  mscrt_exchange e;
+  MSCRT_CHECK(make_gather_exchange(&g, out != NULL, &e));
+  mscrt_status *s = offer_part(&g);
+  if (!s) s = run_gather(&g, &e, out);
+  mscrt_exchange_free(&e);
+  withdraw_part(&g);
   return s;
 }
 

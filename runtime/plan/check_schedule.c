@@ -8,7 +8,6 @@
 
 #include "runtime/plan/plan.h"
 
-#define MAX_BYTES ((uint64_t)1 << 46)
 #define MAX_STAGES 4096
 #define MAX_DEPTH (1 << 20)
 
@@ -26,15 +25,15 @@ static mscrt_status *check_plan_stage(plan_stage t, mscrt_stage *s) {
     s->bytes[PLAN_SPACE_CARRIED_FB + k] = plan_stage_carried_stride(t, k);
     s->slots[k] = plan_stage_carried_slots(t, k);
     if (s->slots[k] > UINT16_MAX) return mscrt_bad_plan("%u slots", s->slots[k]);
-    if (s->slots[k] && s->bytes[PLAN_SPACE_CARRIED_FB + k] > MAX_BYTES / s->slots[k])
+    if (s->slots[k] && s->bytes[PLAN_SPACE_CARRIED_FB + k] > MSCRT_MAX_BYTES / s->slots[k])
       return mscrt_bad_plan("slots of %" PRIu64 " bytes", s->bytes[PLAN_SPACE_CARRIED_FB + k]);
     if (s->bytes[PLAN_SPACE_CARRIED_FB + k] % 64)
       return mscrt_bad_plan("slots of %" PRIu64 " bytes are not aligned", s->bytes[PLAN_SPACE_CARRIED_FB + k]);
   }
   uint64_t persistent = s->bytes[PLAN_SPACE_PERSISTENT];
-  if (persistent > MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", persistent);
+  if (persistent > MSCRT_MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", persistent);
   for (int i = PLAN_SPACE_HOST; i <= PLAN_SPACE_DISK; i++)
-    if (s->bytes[i] > MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", s->bytes[i]);
+    if (s->bytes[i] > MSCRT_MAX_BYTES) return mscrt_bad_plan("a memory of %" PRIu64 " bytes", s->bytes[i]);
   if (s->bytes[PLAN_SPACE_DISK] % MSCRT_DISK_PAGE)
     return mscrt_bad_plan("%" PRIu64 " bytes of a disk are no whole pages", s->bytes[PLAN_SPACE_DISK]);
   if (s->micro != UINT64_MAX && (s->micro % 8 || s->micro > persistent || persistent - s->micro < 8))
@@ -136,8 +135,8 @@ mscrt_status *mscrt_check_messages(mscrt_plan *p) {
         plan_message_depth(m) > MAX_DEPTH || (plan_message_depth(m) & (plan_message_depth(m) - 1)))
       return mscrt_bad_plan("message %u goes from stage %u to stage %u of %u, %u at once", i, plan_message_from(m),
                             plan_message_to(m), p->num_stages, plan_message_depth(m));
-    if (plan_message_bytes(m) > MAX_BYTES / plan_message_depth(m) ||
-        (total += plan_message_bytes(m) * plan_message_depth(m)) > MAX_BYTES)
+    if (plan_message_bytes(m) > MSCRT_MAX_BYTES / plan_message_depth(m) ||
+        (total += plan_message_bytes(m) * plan_message_depth(m)) > MSCRT_MAX_BYTES)
       return mscrt_bad_plan("message %u has %" PRIu64 " bytes", i, plan_message_bytes(m));
   }
   return NULL;

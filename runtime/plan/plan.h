@@ -198,11 +198,16 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p);
 /* Returns the number of micro-batches of one training step. */
 int64_t mscrt_train_micro(const mscrt_plan *p);
 
+#define MSCRT_MAX_BYTES ((uint64_t)1 << 46) /* limit of a space: sums of offsets cannot overflow */
+
 /* check_schedule.c, in this order; the last one after the calls. */
 mscrt_status *mscrt_check_stages(mscrt_plan *p);
 mscrt_status *mscrt_check_programs(mscrt_plan *p);
 mscrt_status *mscrt_check_messages(mscrt_plan *p);
 mscrt_status *mscrt_check_deadlock(const mscrt_plan *p);
+
+/* check_product.c: after the kernels. */
+mscrt_status *mscrt_check_products(mscrt_plan *p);
 
 /* check_graph.c */
 bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims);
@@ -219,8 +224,7 @@ mscrt_status *mscrt_check_caches(mscrt_plan *p);
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 
-/* check_cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all of them.
- * */
+/* check_cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all. */
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
 /* True if this CPU stores a vector of 64 bytes as fast as it adds two. */
 bool mscrt_has_fast_stores(void);
