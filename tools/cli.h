@@ -133,6 +133,8 @@ const char *cli_repeated_flags(cli *c);
 
 /* The configuration of passes/config/config.h from --config, the environment and --set, checked; NULL after reports. */
 struct msc_config *cli_config(cli *c);
+/* Checks each key of --config and --set by itself, for commands that do not read them, too; false after reports. */
+bool cli_check_keys(cli *c);
 /* True if the keys of --config and --set have the values that a plan records (JSON, as mscrt_plan_config gives it);
  * false after reports. Which rank is asked about, and where strategies lie, is not the plan's. */
 bool cli_keys_fit(cli *c, const char *recorded);

@@ -37,6 +37,13 @@ static msc_config *read_config_options(cli *c, bool *out_ok) {
   return config;
 }
 
+bool cli_check_keys(cli *c) {
+  const char *const *assignments;
+  bool ok = true;
+  if (cli_text(c, "config") || cli_texts(c, "set", &assignments)) read_config_options(c, &ok);
+  return ok;
+}
+
 bool cli_keys_fit(cli *c, const char *recorded) {
   static const msc_key free_keys[] = {MSC_KEY_global_rank, MSC_KEY_strategy_ckpt_save_file,
                                       MSC_KEY_strategy_ckpt_load_file};

@@ -49,6 +49,14 @@ static bool wants_colour(const char *choice) {
   return isatty(STDERR_FILENO) && !(no && *no) && !(term && !strcmp(term, "dumb"));
 }
 
+/* True for commands that report faults of keys themselves, together with others. */
+static bool reads_keys(const cli_command *command) {
+  const cli_command *const those[] = {&cmd_compile, &cmd_config, &cmd_opt, &cmd_reshard};
+  for (size_t i = 0; i < sizeof those / sizeof *those; i++)
+    if (command == those[i]) return true;
+  return false;
+}
+
 static bool run_command(msc_context *ctx, void *arg) {
   call *k = arg;
   cli *c = k->c;
@@ -65,7 +73,7 @@ static bool run_command(msc_context *ctx, void *arg) {
   c->state->colour = wants_colour(cli_text(c, "color"));
   msc_context_limit(ctx, (size_t)cli_int(c, "max-memory", 0));
   k->code = CLI_INPUT; /* what remains when the arena is exhausted */
-  k->code = c->state->command->run(c);
+  if (reads_keys(c->state->command) || cli_check_keys(c)) k->code = c->state->command->run(c);
   return true;
 }
 

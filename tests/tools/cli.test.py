@@ -49,6 +49,13 @@ expect("config --config c.json", 1,
        '    3 |  "full_batch": "J\u00fcrgen", "zero": -1\n      |                          ^\n')
 expect("config --config absent.json", 1, "absent.json: error: cannot read: No such file or directory [E0112]\n")
 expect("config --config .", 1, ".: error: cannot read: it is a folder [E0112]\n")
+# Every command checks the keys that it is given, also one that reads none.
+for command in ("doctor", "schedule --kind gpipe --stages 2 --micro-batches 2 --tf 1 --tb 1", "completion bash",
+                "layout --shape 4 --unify-with 4", "launch -n 1 true", "manual run"):
+    expect([*command.split()[:1], "--set", "device_nmu=3", *command.split()[1:]], 1,
+           "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]\n", "")
+    expect([*command.split()[:1], "--config", "nowhere.json", *command.split()[1:]], 1,
+           "nowhere.json: error: cannot read: No such file or directory [E0112]\n", "")
 expect(["config", "--set", "full_batch=\x1b[2J"], 1,
        '--set full_batch: error: full_batch: must be true or false, not "\\u001B[2J" [E0110]\n')
 expect(["config", "--config", "a\x1b\nb"], 1, "a\\x1b\nb: error: cannot read: No such file or directory [E0112]\n")
