@@ -135,6 +135,7 @@ typedef struct {
   /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
   LLVMValueRef term_b, column_b; /* of b from term to term, from column to column */
+  LLVMValueRef ahead;            /* term_b, or 0 where the CPU fetches terms of b ahead by itself */
   LLVMValueRef waiting;          /* sums of blocks */
   sum_form form;
 } multiplying;
@@ -343,6 +344,14 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   }
 }
 
+/* Returns the distance of terms of b that are fetched ahead; 0 where b lies and the CPU fetches its rows by itself,
+ * which it does not where they are a multiple of 4096 bytes apart. Asking again for what it fetches takes time. */
+static LLVMValueRef terms_ahead(product *p, LLVMValueRef term_b) {
+  LLVMValueRef by_itself = LLVMBuildAnd(p->b, is_dim_set(p, 8), is_trait_set(p, MSC_PRODUCT_FETCHES_ROWS), "");
+  by_itself = LLVMBuildAnd(p->b, by_itself, LLVMBuildNot(p->b, places_meet(p, term_b), ""), "");
+  return LLVMBuildSelect(p->b, by_itself, i64(p, 0), term_b, "");
+}
+
 /* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
  * prefetches them. Rows that lie a multiple of 4096 bytes apart have few places in the nearest cache, which would lose
  * them before they are read. */
@@ -358,27 +367,39 @@ static void open_terms(product *p, msc_ir_loop *l, bool up, LLVMValueRef terms, 
   msc_ir_loop_open(&p->e, l, up ? hide(p, nsw_sub(p, none, terms)) : none, up ? none : terms, step, num, carried);
 }
 
+/* Adds so many terms to the sums of a block, `together` in each turn; fetches: prefetches terms of b. carried: sums,
+ * pointers to the next terms of a, and of b. */
+static void sum_terms(product *p, const multiplying *x, const walk *w, LLVMValueRef num_terms, int together,
+                      bool fetches, LLVMValueRef *carried) {
+  msc_ir_loop terms;
+  int num = num_sums(p, w), pointers = num_pointers(w);
+  LLVMValueRef *a = carried + num, *b = a + pointers, ahead = hide(p, nsw_mul(p, x->ahead, i64(p, AHEAD / num)));
+  open_terms(p, &terms, true, num_terms, together, num + pointers + 1, carried);
+  for (int k = 0; k < together; k++) {
+    if (fetches) fetch_ahead(p, x, at(p, *b, ahead));
+    multiply_term(p, w, a, *b, carried);
+    for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
+    *b = step_on(p, *b, x->term_b);
+  }
+  msc_ir_loop_close(&p->e, &terms, carried);
+}
+
 /* Sums the next block, from zero. */
 static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
-  msc_ir_loop terms;
   int num = num_sums(p, w), pointers = num_pointers(w);
   LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers;
   for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
   for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
   *b = w->b;
-  LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), "");
-  for (int rest = 0; rest < 2; rest++) {
-    LLVMValueRef ahead = hide(p, nsw_mul(p, x->term_b, i64(p, AHEAD / num)));
-    open_terms(p, &terms, true, rest ? nsw_sub(p, x->block, whole) : whole, rest ? 1 : UNROLLED, num + pointers + 1,
-               carried);
-    for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
-      if (x->form != NARROW) fetch_ahead(p, x, at(p, *b, ahead)); /* neighbouring memory anyway */
-      multiply_term(p, w, a, *b, carried);
-      for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
-      *b = step_on(p, *b, x->term_b);
-    }
-    msc_ir_loop_close(&p->e, &terms, carried);
+  LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), ""), left = nsw_sub(p, x->block, whole);
+  bool fetches = x->form != NARROW; /* of one vector, b is neighbouring memory anyway */
+  if (is_wide(x->form)) {           /* a third of what these load would be prefetches: they have a loop without */
+    LLVMValueRef none = i64(p, 0), by_itself = LLVMBuildICmp(p->b, LLVMIntEQ, x->ahead, none, "");
+    sum_terms(p, x, w, LLVMBuildSelect(p->b, by_itself, whole, none, ""), UNROLLED, false, carried);
+    whole = LLVMBuildSelect(p->b, by_itself, none, whole, "");
   }
+  sum_terms(p, x, w, whole, UNROLLED, fetches, carried);
+  sum_terms(p, x, w, left, 1, fetches, carried);
   w->a = a[0], w->b = *b;
   memcpy(acc, carried, sizeof *acc * (size_t)num);
 }
@@ -619,7 +640,7 @@ static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
                few = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, FEW_PANELS * p->width), "");
   LLVMValueRef meet = places_meet(p, load_dim(p, 2)),
                low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, transposed, few, meet, ""), "");
-  lies = LLVMBuildOr(p->b, lies, is_dim_set(p, 9), "");
+  lies = LLVMBuildOr(p->b, lies, is_trait_set(p, MSC_PRODUCT_STORES_WHOLE), "");
   return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
 }
 
@@ -727,6 +748,7 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef step_b = load_dim(&p, 8), in_place = is_dim_set(&p, 8);
   x.term_b = LLVMBuildSelect(p.b, in_place, step_b, i64(&p, p.width), "");
+  x.ahead = terms_ahead(&p, x.term_b);
   LLVMValueRef transposed = LLVMBuildICmp(p.b, LLVMIntSLT, step_b, i64(&p, 0), "");
   x.column_b =
       LLVMBuildSelect(p.b, LLVMBuildAnd(p.b, in_place, LLVMBuildNot(p.b, transposed, ""), ""), i64(&p, 1), x.k, "");

@@ -258,6 +258,10 @@ static inline LLVMValueRef is_dim_set(product *p, int i) {
   return LLVMBuildICmp(p->b, LLVMIntNE, load_dim(p, i), i64(p, 0), "");
 }
 
+static inline LLVMValueRef is_trait_set(product *p, int trait) {
+  return LLVMBuildICmp(p->b, LLVMIntNE, LLVMBuildAnd(p->b, load_dim(p, 9), i64(p, trait), ""), i64(p, 0), "");
+}
+
 /* Where sums are stored, and the bias that is added before. A bias has an element per column, or with step_bias a row
  * of elements per row: c itself is such a bias when the product is added to it. Without a bias zeros are added, read
  * from one place for all columns. */

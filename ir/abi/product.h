@@ -12,6 +12,10 @@
 /* The most vectors in a row of a panel, and the most rows of a that are summed together and packed together. */
 enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12, MSC_PRODUCT_PANEL_ROWS = 16 };
 
+/* What the last dimension of `multiply` says of the CPU: it stores whole vectors of 64 bytes at once; it sees that rows
+ * of a matrix are read one after the other, whatever lies between them, and fetches the next ones by itself. */
+enum { MSC_PRODUCT_STORES_WHOLE = 1, MSC_PRODUCT_FETCHES_ROWS = 2 };
+
 static inline int64_t msc_product_lanes(int64_t width) { return width / MSC_PRODUCT_VECTORS; }
 
 /* n elements, rounded up to whole vectors. */

@@ -131,7 +131,7 @@ static void run_product(const matmul_job *j, mscrt_worker *w, const tile *t, con
   void *buffers[5] = {(void *)(uintptr_t)a, panels_of_tile(j, w, t, b), c, w->room, (void *)(uintptr_t)bias};
   r->multiply(buffers, 0, t->rows,
               (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks,
-                          m->transpose_a, m->relu, 0, mscrt_step_of_lying_b(m), m->fast_stores},
+                          m->transpose_a, m->relu, 0, mscrt_step_of_lying_b(m), m->traits},
               NULL);
 }
 

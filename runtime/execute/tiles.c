@@ -117,7 +117,7 @@ static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
            *c = t->c + (size_t)(row * m->n + column) * sum_bytes;
       t->kernels->multiply((void *[]){a, b, c, t->room, NULL}, 0, mscrt_smaller(m->tile_m, m->m - row),
                            (int64_t[]){columns, m->k, m->transpose_a ? m->m : m->k, m->n, m->blocks, m->transpose_a,
-                                       m->relu, 0, mscrt_step_of_lying_b(m), m->fast_stores},
+                                       m->relu, 0, mscrt_step_of_lying_b(m), m->traits},
                            NULL);
     }
   }

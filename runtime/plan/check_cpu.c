@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ir/sanitized.h"
+#include "ir/abi/product.h"
 #include "runtime/plan/plan.h"
 
 typedef enum { EAX, EBX, ECX, EDX } reg;
@@ -96,19 +97,21 @@ static bool is_feature_offered(const char *name) {
   return false;
 }
 
-bool mscrt_stores_whole_vectors(bool tells_widths, uint32_t widths, uint32_t signature) {
+int64_t mscrt_traits_of_cpu(bool tells_widths, uint32_t widths, uint32_t signature) {
   enum { HAS_512_BITS = 1 << 3, ZEN_5 = 0x1a, FIRST_CLIENT = 0x20 };
   uint32_t family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
            model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
-  return !tells_widths || widths & HAS_512_BITS || (family == ZEN_5 && model < FIRST_CLIENT);
+  bool is_zen_5 = tells_widths && family == ZEN_5;
+  bool whole = !tells_widths || widths & HAS_512_BITS || (is_zen_5 && model < FIRST_CLIENT);
+  return (whole ? MSC_PRODUCT_STORES_WHOLE : 0) | (is_zen_5 ? MSC_PRODUCT_FETCHES_ROWS : 0);
 }
 
-bool mscrt_has_fast_stores(void) {
+int64_t mscrt_product_traits(void) {
   enum { WIDTHS = 0x8000001a, SIGNATURE = 1 };
   uint32_t widths = 0, signature = 0, b, c, d;
   bool tells = __get_cpuid(WIDTHS, &widths, &b, &c, &d);
   (void)!__get_cpuid(SIGNATURE, &signature, &b, &c, &d);
-  return mscrt_stores_whole_vectors(tells, widths, signature);
+  return mscrt_traits_of_cpu(tells, widths, signature);
 }
 
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {

@@ -165,13 +165,13 @@ static mscrt_status *check_product(const mscrt_plan *p, plan_matmul t, mscrt_mat
 }
 
 mscrt_status *mscrt_check_products(mscrt_plan *p) {
-  bool fast_stores = mscrt_has_fast_stores();
+  int64_t traits = mscrt_product_traits();
   MSCRT_CHECK(mscrt_new_array(&p->matmul, p->num_matmuls));
   for (uint32_t i = 0; i < p->num_matmuls; i++) {
     mscrt_matmul *m = &p->matmul[i];
     mscrt_status *s = check_product(p, plan_plan_matmuls(p->root, i), m);
     if (s) return mscrt_add_prefix(s, "matmul %u", i);
-    m->fast_stores = fast_stores;
+    m->traits = traits;
     if (m->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = m->tile_bytes;
   }
   return NULL;

@@ -56,7 +56,7 @@ typedef struct {
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
   bool b_lies;                   /* b is read in place, never packed */
-  bool fast_stores;              /* mscrt_has_fast_stores */
+  int64_t traits;                /* mscrt_product_traits */
   bool pairs;                    /* of bf16: an element of panels is two terms */
   int64_t shared_columns;        /* columns packed at once for all workers; 0: every worker packs those of its tile */
   uint64_t panel_bytes, room_bytes;
@@ -226,11 +226,11 @@ mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 
 /* check_cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all. */
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
-/* True if this CPU stores a vector of 64 bytes as fast as it adds two. */
-bool mscrt_has_fast_stores(void);
-/* True if a CPU does so that cpuid describes: whether it has leaf 0x8000001a, which only AMD's have; eax of that leaf;
+/* What kernels of products want to know of this CPU: MSC_PRODUCT_STORES_WHOLE and others. */
+int64_t mscrt_product_traits(void);
+/* Returns those of a CPU that cpuid describes: whether it has leaf 0x8000001a, which only AMD's have; eax of that leaf;
  * eax of leaf 1. Virtual machines may hide that the units of Zen 5 servers are 512 bits wide. */
-bool mscrt_stores_whole_vectors(bool tells_widths, uint32_t widths, uint32_t signature);
+int64_t mscrt_traits_of_cpu(bool tells_widths, uint32_t widths, uint32_t signature);
 
 /* code.c: maps machine code into pages of its own, never writable and executable at once. */
 mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code);

@@ -30,7 +30,7 @@ typedef struct {
   const product_form *form;
   const msc_product_kernels *kernels;
   sizes s;
-  bool fast_stores;
+  int traits;
   msc_tensor a, b, bias, c;
 } product_case;
 
@@ -116,7 +116,7 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
                         f->relu,
                         adds_to_result(p) ? s->n : 0,
                         lies ? s->n : 0,
-                        p->fast_stores};
+                        p->traits};
     void *buffers[5] = {p->a.data, lies ? pack_buffers[0] : panels.data, (char *)p->c.data + j * bytes, room.data,
                         f->bias ? (char *)(adds_to_result(p) ? p->c.data : p->bias.data) + j * bytes : NULL};
     for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
@@ -126,12 +126,12 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
 }
 
 static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s,
-                       bool fast_stores) {
+                       int traits) {
   fenced memory[4];
   product_case p = {.form = f,
                     .kernels = kernels,
                     .s = s,
-                    .fast_stores = fast_stores,
+                    .traits = traits,
                     .a = operand(run, f->dtype, s.m * s.k, &memory[0]),
                     .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
   p.bias = operand(run, sum_dtype(f->dtype), adds_to_result(&p) ? s.m * s.n : s.n, &memory[2]),
@@ -180,7 +180,11 @@ static void check_products(int vector_bytes) {
   }
   kernels_finish(run);
   for (int i = 0; i < FORMS; i++)
-    for (int c = 0; c < 2 * SIZES; c++) check_size(run, &form[i], &kernels[i][c / 2], s[i][c / 2], c % 2);
+    for (int c = 0; c < 2 * SIZES; c++)
+      check_size(run, &form[i], &kernels[i][c / 2], s[i][c / 2],
+                 c % 2   ? MSC_PRODUCT_STORES_WHOLE
+                 : c % 4 ? MSC_PRODUCT_FETCHES_ROWS
+                         : 0);
   kernels_free(run);
 }
 
