@@ -2,15 +2,16 @@
  *
  *   m = mean(x); y = f(x - m)  ..  n = mean(x); dx = g(x - n)   ->   m = mean(x); y = f(x - m)  ..  dx = g(x - m)
  *
- * Expansions of composites compute again what their gradients need.  A mean is small and is kept; what lies between
- * two reductions, as x - m below the variance, is large and is computed again where it is used: such ops are compared,
- * not merged. */
+ * Expansions of composites compute again what their gradients need.  A mean is small and is kept, as is what is made of
+ * it without becoming larger, as 1 / sqrt(variance); what lies between two reductions, as x - m below the variance, is
+ * large and is computed again where it is used: such ops are compared, not merged. */
 #include "ir/table.h"
 #include "passes/pass.h"
 
 typedef struct {
   msc_arena *arena;
   uint32_t *class; /* by value: the first value that is the same */
+  bool *shared;    /* by value: a reduction that was made twice, or made of such */
   msc_index index;
   msc_op **op;     /* the first of each class */
 } classes;
@@ -55,9 +56,20 @@ static bool is_statistic(const msc_op *op) {
          msc_type_elems(op->out[0].type) <= msc_type_elems(op->in[0].value->type) / LEAST_SHARE;
 }
 
+/* True if op is made of what is shared already, and no larger. */
+static bool is_made_of_statistics(const classes *c, const msc_op *op) {
+  for (size_t i = 0; i < op->num_in; i++)
+    if (c->shared[op->in[i].value->id] && msc_type_elems(op->out[0].type) <= msc_type_elems(op->in[i].value->type))
+      return true;
+  return false;
+}
+
 static int64_t share_statistics(msc_func *f, msc_arena *arena) {
   size_t num_values = msc_number(f->body).num_values;
-  classes c = {.arena = arena, .class = msc_new_array(arena, uint32_t, num_values), .index.arena = arena};
+  classes c = {.arena = arena,
+               .class = msc_new_array(arena, uint32_t, num_values),
+               .shared = msc_new_array(arena, bool, num_values),
+               .index.arena = arena};
   int64_t num = 0;
   for (size_t i = 0; i < num_values; i++) c.class[i] = (uint32_t)i;
   for (msc_op *op = f->body->first; op; op = op->next) {
@@ -65,7 +77,8 @@ static int64_t share_statistics(msc_func *f, msc_arena *arena) {
     msc_op *first = first_like(&c, op);
     if (first == op) continue;
     c.class[op->out[0].id] = c.class[first->out[0].id];
-    if (!is_statistic(op)) continue;
+    if (!is_statistic(op) && !is_made_of_statistics(&c, op)) continue;
+    c.shared[first->out[0].id] = true;
     msc_replace_uses(&op->out[0], &first->out[0]);
     num++;
   }
