@@ -283,10 +283,12 @@ static bool check_ties(msc_nester *n) {
 }
 
 /* True if a GPU's second launch would have few blocks for all that the first one reduced to scratch.  A sum of its own
- * is cut into parts. */
+ * is cut into parts, the total of a loss is not. */
 static bool sums_much_by_few(const msc_nester *n, uint64_t scratch_bytes) {
   enum { BLOCK_COLUMNS = 256, MUCH = 1 << 18 };
   const msc_nest_walk *w = &n->walk;
+  for (size_t i = 0; i < n->num_ops; i++)
+    if (msc_form_of(n->ops[i]) == MSC_FORM_LOSS) return false;
   return n->target->is_gpu && w->tail && w->chunk_axis < 0 && w->num_launches > 1 &&
          scratch_bytes / (msc_nest_points(n, w->items) / BLOCK_COLUMNS + 1) >= MUCH;
 }
