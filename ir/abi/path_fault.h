@@ -1,5 +1,6 @@
 /* path_fault.h: whether a file cannot be written because of the path that the user gave, so that another try would fail
- * as this one did, or because of the machine, as with a full disk.  The first ends msc with 1, the second with 3. */
+ * as this one did, or because of the machine, as with a disk that is full or has become read-only.  The first ends msc
+ * with 1, the second with 3. */
 #ifndef MSC_IR_ABI_PATH_FAULT_H
 #define MSC_IR_ABI_PATH_FAULT_H
 
@@ -15,7 +16,6 @@ static inline bool msc_is_path_fault(int error) {
     case EEXIST:
     case EACCES:
     case EPERM:
-    case EROFS:
     case ELOOP:
     case ENAMETOOLONG:
     case EINVAL:
