@@ -14,9 +14,9 @@ typedef enum {
 } msc_batch_meaning;
 
 typedef struct {
-  uint8_t meaning, dim; /* dim: the batch dimension of a PART */
+  uint8_t meaning, dim; /* dim: for PART, the batch dimension */
   const msc_op *mixer;  /* for MIXED: the op that mixes samples */
-  /* of a PART: dim is (outer, batch, ..), one behind the other so many runs of all samples. [t,n,c] as [tn,c]: t */
+  /* for PART: `dim` holds this many runs of all samples, one behind the other. [t,n,c] reshaped to [tn,c] has t runs */
   int64_t outer;
 } msc_batch_fact;
 
@@ -24,7 +24,7 @@ static inline msc_batch_fact msc_batch_part(int dim, int64_t outer) {
   return (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim, .outer = outer};
 }
 
-/* Where the batch is in a tensor, as in the fact of a PART; dim -1: nowhere. */
+/* The dimension of a tensor that holds the samples, and its runs of all samples as in msc_batch_fact; dim -1: none. */
 typedef struct {
   int dim;
   int64_t outer;
@@ -36,11 +36,11 @@ typedef struct {
   int64_t outer[MSC_MAX_LETTERS];
 } msc_batch_letters;
 
-/* What an op that reduces the batch, or mixes samples, is taken to see. */
+/* Which samples an op is assumed to see if it reduces the batch or mixes samples. */
 typedef enum {
   MSC_BATCH_WHOLE,  /* all samples */
   MSC_BATCH_MARKED, /* one part if it is marked cross_batch, or is a batch_norm in training; else all samples */
-  /* either: a result without the batch dimension counts as the same for all parts */
+  /* not decided: a result without the batch dimension counts as the same for all parts */
   MSC_BATCH_ANYHOW,
 } msc_batch_view;
 
@@ -66,14 +66,16 @@ bool msc_batch_divides_sum(const msc_batch_reading *r, const msc_op *op);
 
 /* The batch dimension of an argument that is an input; -1: none. */
 int msc_batch_dim(const msc_func *f, size_t arg);
-/* True if v is the same for all samples that this place of it is for, so that any part of it serves. */
+/* True if v, whose samples lie at `place`, has equal values for all of them, so that any part can stand for another. */
 bool msc_batch_is_uniform(const msc_value *v, msc_batch_place place);
-/* Finds the places in the operands of what is at a place of the result v; nowhere: all elements serve every sample.
- * False: unknown. Defined for the ops that msc_batch_is_uniform looks through. */
+/* Writes, for each operand of the op that makes v, the place of the samples that lie at `place` of v; dim -1: every
+ * sample uses the whole operand. False: the places are not known. Works for the ops that msc_batch_is_uniform looks
+ * through. */
 bool msc_batch_sources(const msc_value *v, msc_batch_place place, msc_arena *arena, msc_batch_place *out_operand);
-/* Adds the letter at a place of a tensor of the rule. False: there is none, or the samples go along it otherwise. */
+/* Adds the letter that carries the samples at a place of a tensor of the rule. False: no letter does, or `b` has that
+ * letter with another number of runs. */
 bool msc_batch_add_letter(msc_batch_letters *b, const msc_rule *rule, size_t tensor, msc_batch_place place);
-/* The first place of a tensor, from dimension `from` on, that has one of the letters. */
+/* Returns the first place of a tensor, from dimension `from` on, that has one of the letters; dim -1: none has. */
 msc_batch_place msc_batch_place_of(const msc_batch_letters *b, const msc_rule *rule, size_t tensor, int from);
 /* True if the op is marked to see one part alone. */
 bool msc_sees_part(const msc_op *op);
@@ -88,11 +90,12 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose);
 /* ---- loss_quotient.c ---- */
 
 typedef struct msc_pass_ctx msc_pass_ctx;
-/* Makes the loss of f one quotient of two sums over the batch, if it has means over kept rows and can be one; else it
- * makes these means over all rows. False after a report. */
+/* Rewrites a loss that has means over rows that are not ignored: into one quotient of two sums over the batch or, where
+ * its terms do not allow that, with means over all rows. Leaves every other loss as it is. False after a report. */
 bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f);
-/* True if the loss is a quotient of two sums over the batch, of which parameters touch the first only, and may be one
- * in this parallel mode. `fact`: by value id, MSC_BATCH_MARKED; values made since have no id below num_facts. */
+/* True if the parallel mode allows quotients of sums and the loss is one: a sum over the batch that depends on
+ * parameters, divided by one that does not. `fact`: by value id, in the view MSC_BATCH_MARKED; values that were made
+ * later have ids from num_facts on. */
 bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact, size_t num_facts);
 
 #endif

@@ -108,7 +108,7 @@ static int64_t num_parts_asked_for(const walk *w, const msc_op *op) {
   return given ? v->list.v[0].list.v[0].i : msc_config_devices(w->pass->config);
 }
 
-/* The number of parts that the operands are computed by; 0: they are of the whole batch. */
+/* Returns the number of parts for which the operands have values of their own; 0: they describe the whole batch. */
 static int64_t num_parts_of_operands(const walk *w, const msc_op *op) {
   int64_t r = 0;
   for (size_t i = 0; i < op->num_in && !r; i++)

@@ -40,7 +40,7 @@ static bool is_manual_collective(const msc_op *op) {
 
 static held *held_of(const draws *s, const msc_value *v) { return &s->held[v->id]; }
 
-/* The number of operands whose elements go into the results: without the key of random numbers. */
+/* The number of operands whose elements go into the results; the key of a random op is not one of them. */
 static size_t num_read_operands(const msc_op *op) { return is_random_op(op) ? 1 : op->num_in; }
 
 /* ---- digits ---- */
