@@ -16,9 +16,9 @@ typedef struct {
   msc_func *f;
   msc_reshard *planner;
   const msc_layout ***want; /* by op id and operand, or NULL */
-  int64_t *bytes;           /* by id of a forward op */
-  int64_t *largest;         /* of `bytes`, one move: */
-  const msc_use **moved;    /* by id of a forward op */
+  int64_t *bytes;           /* by id of a forward op: bytes charged to it */
+  int64_t *largest;         /* by id of a forward op: the bytes of its most expensive change of layout */
+  const msc_use **moved;    /* by id of a forward op: the use that needs this change; NULL: nothing is charged */
 } budget;
 
 static const msc_op *op_of_user(const msc_op *op) { return op->forward ? op->forward : op; }

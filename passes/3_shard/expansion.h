@@ -16,8 +16,8 @@ typedef struct shard_expansions shard_expansions;
 
 /* Makes an empty memory of costs in `arena`; `cost` and `prices` must live as long. */
 shard_expansions *shard_expansions_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, shard_prices *prices);
-/* What the ops that `op` stands for cost with its operands in these layouts: the changes of layout inside and,
- * with_work, products and memory traffic.  SHARD_IMPOSSIBLE: a change has no plan. */
+/* Returns the time of the expansion of `op` with the operands in these layouts: that of its changes of layout and,
+ * with_work, that of its products and memory traffic. SHARD_IMPOSSIBLE: a change of layout has no plan. */
 int64_t shard_expansion_ns(shard_expansions *x, const msc_op *op, const msc_layout *const *in_layout, bool with_work);
 
 #endif

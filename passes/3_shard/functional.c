@@ -116,7 +116,7 @@ static msc_op *build_border(border_builder *b, msc_value *v, const char *side, s
   op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));
   msc_op_put(op, msc_fact_shape(ctx, (size_t)v->type->rank, v->type->dim));
   msc_op_put(op, msc_fact_pinned(true));
-  msc_op_put(op, msc_fact_border(true)); /* tells it from an op that pins a neighbour's result */
+  msc_op_put(op, msc_fact_border(true)); /* an op without it pins the result of the op before it */
   if (parts) msc_op_put(op, msc_fact_in_strategy(msc_list(ctx, 1, parts)));
   else msc_op_set(op, MSC_FACT(in_layout), msc_list(ctx, 1, said ? said : &whole));
   msc_op_put(op, msc_fact_shard((*b->block)));

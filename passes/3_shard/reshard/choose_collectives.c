@@ -403,7 +403,8 @@ static bool is_edge(const ways *w, int from, int to, msc_verb verb) {
   return false;
 }
 
-/* Takes an edge from t->at that lies on a path of least cost: offers it, or collects where a slice leads. */
+/* Receives the edges that leave t->at and ignores those on no path of least cost. Offers an edge as the next step or,
+ * with t->slices, adds the state that it leads to to t->sliced. */
 static void take_neighbour(void *user, const reshard_state *state, const reshard_edge *edge) {
   step_choice *t = user;
   const reshard_problem *p = t->w->s->p;
@@ -435,8 +436,8 @@ static void expand_from(step_choice *t, position at, bool slices) {
   msc_reshard_expand(s->p, &real, &wanted, take_neighbour, t);
 }
 
-/* Offers every run of slices from here as one step, to each state from which a path of least cost goes on with another
- * verb, or ends. */
+/* Offers every run of slices that starts at `at` as one step. A run ends at the target or at a state from which a path
+ * of least cost goes on with another verb. */
 static void offer_slices(step_choice *t, position at) {
   int target = t->w->number[t->w->s->target];
   msc_reserve(t->w->s->arena, t->sliced, t->cap_sliced, 0 + 1);
@@ -452,7 +453,8 @@ static void offer_slices(step_choice *t, position at) {
       offer_step(t, t->sliced[i], &(reshard_edge){.verb = MSC_SHARD});
 }
 
-/* Builds the path step by step, each the best offered. False: MAX_SLICED stopped it. */
+/* Builds the path from the best step that each state offers. False: the path has a hole, since MAX_SLICED cut the list
+ * of slices short. */
 static bool choose_path(ways *w, reshard_path *path) {
   const reshard_problem *p = w->s->p;
   position at = {0, msc_reshard_key(p, &p->from)};

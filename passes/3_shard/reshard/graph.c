@@ -48,7 +48,7 @@ typedef struct {
   const reshard_problem *p;
   const reshard_state *from;
   reshard_state s;             /* the neighbour being made */
-  int64_t parts[MSC_MAX_RANK]; /* of s */
+  int64_t parts[MSC_MAX_RANK]; /* by dimension: the number of parts that s cuts it into */
   int64_t local, budget;
   uint32_t gains; /* dimensions that may get atoms */
   reshard_edge edge;

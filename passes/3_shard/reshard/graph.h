@@ -8,7 +8,7 @@
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/time_model.h"
 
-/* A key has room for no more, and a search over more would not end. */
+/* The most atoms of a problem. A reshard_key has no room for more, and a search over more would not end. */
 #define RESHARD_ATOMS 15
 
 /* Which atoms cut each dimension, major first, and on which the value is partial. */
@@ -47,9 +47,10 @@ typedef struct {
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
   bool prime[RESHARD_ATOMS]; /* the size is a prime */
-  /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
+  /* by atom: the first atom of its class. Atoms of a class can be swapped: they have the same size, link and role, and
+   * `from` and `to` do not tell them apart */
   uint8_t class_of[RESHARD_ATOMS];
-  bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
+  bool has_classes;              /* some class has two atoms: of states that differ by swaps, one is searched */
   int num_digits[RESHARD_ATOMS]; /* an atom may stand for several digits that stay together */
   msc_subaxis digit[RESHARD_ATOMS][MSC_MAX_SUBAXES];
   double alpha_ns[RESHARD_ATOMS], bytes_per_ns[RESHARD_ATOMS];
@@ -62,7 +63,7 @@ typedef struct {
    * of it */
   int64_t from_local, to_local, to_terms, to_copies;
   double fastest, fastest_alpha; /* bytes per ns and latency of the best link */
-  uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
+  uint32_t not_slowest;          /* atoms on a link that is not the slowest both in bandwidth and in latency */
   int num_links;
   reshard_links links[RESHARD_ATOMS]; /* slowest first, without the fastest */
 } reshard_problem;
@@ -178,7 +179,7 @@ bool msc_reshard_exchanges_first(const reshard_problem *p);
 /* The cost of the all_reduce or all_gather that changes `from` into `to`. */
 void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
                        reshard_edge *out_edge);
-/* The largest of a device's bytes in and out of a step. */
+/* The bytes of the source and the destination that a device holds during a step; a slice needs no destination. */
 int64_t msc_reshard_peak(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to);
 
 /* ---- reshard/bound.c ---- */
@@ -231,7 +232,8 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 /* ---- reshard/uneven_costs.c ---- */
 
 typedef struct reshard_uneven_costs reshard_uneven_costs;
-/* Remembers what questions share, in `arena`; all questions have the same mesh and options. */
+/* Makes an empty memory, in `arena`, of what calls of msc_reshard_uneven_ns can share. The problems of these calls must
+ * have the same mesh and options. */
 reshard_uneven_costs *msc_reshard_uneven_costs_new(msc_arena *arena);
 /* The least time of a path from p->from to p->to; -1: there is none.  False: the parts are even, the options ask for
  * more than time, or it takes too much work. */

@@ -143,8 +143,9 @@ static void add_factor(elimination *e, int num, const int *var, const int64_t *c
 /* A factor during a removal. */
 typedef struct {
   const int64_t *cost;
-  size_t stride[MAX_SCOPE]; /* by neighbour: entries from one of its states to the next; 0: the factor has it not */
-  size_t own;               /* the same of the removed variable */
+  /* by neighbour: distance in `cost` from one of its states to the next; 0: the factor does not depend on it */
+  size_t stride[MAX_SCOPE];
+  size_t own; /* the distance for states of the removed variable */
 } operand;
 
 static operand operand_of(const elimination *e, const step *s, const factor *f) {

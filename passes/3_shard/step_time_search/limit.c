@@ -89,8 +89,8 @@ static bool find_least_memory(shard_time_search *t, strategy *out, int64_t *out_
   return true;
 }
 
-/* Writes the strategy that keeps the fewest bytes of all, from the answers or by a search; false: it is not known to
- * be the one. */
+/* Writes the strategy that keeps the fewest bytes, which an earlier search has stored or a new one finds. False: a
+ * strategy that keeps less may exist; or the space is too large, and nothing was written. */
 static bool get_least_memory(shard_time_search *t, strategy *out) {
   shard_answer known = {.digits = out->digits, .state = out->state};
   if (!shard_recall(t, SHARD_LEAST_MEMORY, 0, &known)) {
@@ -189,8 +189,8 @@ static void copy_found(const shard_time_search *t, strategy *out) {
   memcpy(out->state, t->state, t->m.num_vars * sizeof *out->state);
 }
 
-/* Finds the best strategy under this charge, into t->found, and raises t->estimate to Lagrange's bound on strategies
- * within the limit, which holds if that strategy is the best. False: too large. */
+/* Finds the best strategy under this charge, into t->found. Raises t->estimate to Lagrange's lower bound on the time of
+ * strategies within the limit, which is true if the strategy found is the best. False: the problem is too large. */
 static bool solve_charge(shard_time_search *t, bool exact, int64_t ns_per_gib) {
   MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
   int64_t least = t->found.charged - shard_charge_for(ns_per_gib, t->limit);
@@ -198,7 +198,7 @@ static bool solve_charge(shard_time_search *t, bool exact, int64_t ns_per_gib) {
   return true;
 }
 
-/* solve_charge, and copies the strategy. */
+/* Calls solve_charge and copies the strategy that it found. */
 static bool solve_charge_into(shard_time_search *t, bool exact, int64_t ns_per_gib, strategy *out) {
   MSC_TRY(solve_charge(t, exact, ns_per_gib));
   copy_found(t, out);
@@ -234,8 +234,8 @@ static bool narrow_bracket(shard_time_search *t, bool exact, strategy *faster, s
   return true;
 }
 
-/* Completes the pair of strategies on both sides of the limit: `faster` above it, if one exceeds it, and `smaller`
- * within it, or, if none is, the smallest that exists. `guess`: the charge under which the known one was found. */
+/* Takes one strategy, `faster` or `smaller`, that was found under the charge `guess`, and finds the other one. Then
+ * `smaller` is within the limit, or the smallest that exists if none is; `faster` exceeds it, if any strategy does. */
 static bool bracket_limit(shard_time_search *t, bool exact, int64_t guess, strategy *faster, strategy *smaller,
                           strategy *least) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charge_into(t, exact, 0, faster);
@@ -246,7 +246,7 @@ static bool bracket_limit(shard_time_search *t, bool exact, int64_t guess, strat
   return true;
 }
 
-/* shard_solve_within_limit, with strategies in arena a. */
+/* Does the work of shard_solve_within_limit; allocates the strategies in arena a. */
 static bool solve_within(shard_time_search *t, bool exact, msc_arena *a) {
   int64_t guess = exact ? t->charge : 0;
   t->charge = 0, t->estimate = 0;

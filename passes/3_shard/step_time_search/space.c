@@ -13,7 +13,7 @@
 typedef struct {
   shard_class c;
   int64_t *charged;        /* by state: ns, and what memory is charged */
-  bool irregular;          /* the fixed digits are no state, and stay as they are (states.h) */
+  bool irregular;          /* the variable's fixed digits are kept in all its states (states.h) */
   int plainest;            /* the state that cuts least */
   const shard_list **list; /* by member and tensor */
   size_t *first_list;      /* by member */

@@ -60,19 +60,20 @@ static inline bool shard_out_of_time(const shard_time_search *t) { return shard_
 
 /* ---- step_time_search/solve.c ---- */
 
-/* Finds the best strategy when a GiB of memory kept is charged so many ns, into found and best_digits; exact: among all
- * strategies at once, and raises the bound; else piece by piece. False: too large. */
+/* Finds the best strategy, into found and best_digits, when each GiB that it keeps costs ns_per_gib more. exact: the
+ * search covers all strategies at once and raises the bound; else it decides piece by piece. False: the problem is too
+ * large. */
 bool shard_solve_time(shard_time_search *t, bool exact, int64_t ns_per_gib);
 /* The space of all strategies on this mesh, made on the first call; NULL: there are too many. */
 shard_space *shard_all_strategies(shard_time_search *t);
-/* Frees that space, for another mesh. */
+/* Frees the space of shard_all_strategies, so that the next call makes that of another mesh. */
 void shard_forget_strategies(shard_time_search *t);
-/* Fixes the digits of all variables. */
+/* Fixes the digits of all variables to `digits`, by variable. */
 void shard_fix_digits(shard_time_search *t, const msc_assignment *digits);
 
 /* ---- step_time_search/limit.c ---- */
 
-/* Finds the best strategy within the limit, or the smallest one where none is. False: too large. */
+/* Finds the best strategy within the limit or, if none is, the smallest one. False: the problem is too large. */
 bool shard_solve_within_limit(shard_time_search *t, bool exact);
 
 /* ---- step_time_search/store.c ---- */

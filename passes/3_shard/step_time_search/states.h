@@ -5,10 +5,10 @@
 #include "passes/3_shard/step_time_search/space.h"
 
 typedef struct {
-  int num; /* at least one; more than max_states of the options: there are still others */
+  int num; /* at least one; if it exceeds max_states of the options, the list is not complete */
   shard_state *state;
-  bool irregular; /* the fixed digits are no state (not whole pieces in mesh order): they stay in all states */
-  bool left_out;  /* rules allow uneven cuts that are no states */
+  bool irregular; /* the fixed digits are kept in all states: they are not whole pieces in the order of the mesh */
+  bool left_out;  /* rules allow uneven cuts that are not in `state` */
 } shard_states;
 
 /* Did the user fix the numbers of parts of the variable's letters by a strategy tuple, which leaves the digits open? */
