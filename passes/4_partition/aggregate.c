@@ -20,7 +20,7 @@ typedef struct {
   struct {
     const msc_layout *want;
     msc_value *value;
-  } * brought; /* by value id: the gradient as an earlier user got it, and in which layout */
+  } * brought; /* by value id of a gradient: the result that was last built for a user, and its layout */
 } aggregator;
 
 static int64_t num_partial_ranks(const msc_layout *l) {
@@ -56,7 +56,7 @@ static bool is_optimizer_gradient(const aggregator *a, const msc_op *op, size_t 
   return at < (size_t)msc_info(op)->num_operands && !strcmp(msc_info(op)->operand[at].name, "g");
 }
 
-/* Builds an op before the update. want: the layouts that its operands are wanted in; layout: that of its result. */
+/* Builds an op before the update. want: the layout that the op needs each operand in; layout: that of its result. */
 static msc_value *build_before_update(aggregator *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
                                       const msc_layout **want, const msc_layout *layout, const msc_dtype *dtype) {
   msc_context *ctx = a->pass->ctx;
@@ -81,8 +81,8 @@ static msc_value *build_scaled_gradient(aggregator *a, msc_op *update, msc_value
                              NULL);
 }
 
-/* Widens and divides operand `at` of an optimizer op if it is a gradient that is still to be summed, or one to be
- * divided. Users that want it in the same layout share the result. */
+/* Replaces operand `at` of an optimizer op by its quotient if it is a gradient with a divisor; with gradient_fp32_sync
+ * 16-bit gradients are summed over ranks, and divided, in f32. Users that need the result in one layout share it. */
 static bool aggregate_operand(aggregator *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = have;

@@ -1,16 +1,17 @@
-/* chain.h: the backward of a chain of steps needs the state of every step, but only few fit in memory: which are
- * recomputed when (Griewank and Walther 2000, revolve). */
+/* chain.h: a number of steps and of checkpoints -> an order of work for the backward of the steps. The backward needs
+ * the state of every step, but only few fit in memory: the order says which states are recomputed, and when (Griewank
+ * and Walther 2000, revolve). */
 #ifndef MSC_PASSES_4_PARTITION_CHAIN_H
 #define MSC_PASSES_4_PARTITION_CHAIN_H
 
 #include "ir/ir.h"
 
 typedef enum {
-  MSC_CHAIN_FORWARD,  /* from state `step` to state step + 1 */
-  MSC_CHAIN_BACKWARD, /* of step `step`, from its state */
-  MSC_CHAIN_STORE,    /* the state, `step`, in a free checkpoint */
-  MSC_CHAIN_RESTORE,  /* state `step` becomes the state */
-  MSC_CHAIN_FREE,     /* the checkpoint that holds state `step` */
+  MSC_CHAIN_FORWARD,  /* computes state step + 1 from the current state, `step` */
+  MSC_CHAIN_BACKWARD, /* computes the backward of step `step` from the current state */
+  MSC_CHAIN_STORE,    /* copies the current state, `step`, into a free checkpoint */
+  MSC_CHAIN_RESTORE,  /* makes state `step` the current state, from its checkpoint */
+  MSC_CHAIN_FREE,     /* frees the checkpoint that holds state `step` */
 } msc_chain_work;
 
 typedef struct {
@@ -21,12 +22,12 @@ typedef struct {
 typedef struct {
   size_t num;
   msc_chain_entry *entry;
-  int64_t forwards; /* as few as can be */
+  int64_t forwards; /* forwards in all, the fewest possible */
   int64_t repeats;  /* the most forwards of one step */
 } msc_chain;
 
-/* The longest chain that can be reversed with no step running forward more than `repeats` times; INT64_MAX if
- * longer. */
+/* Returns the number of steps of the longest chain that can be reversed with at most `repeats` forwards of each step;
+ * INT64_MAX: the number does not fit. */
 int64_t msc_chain_most(int64_t checkpoints, int64_t repeats);
 /* Returns the order of work for at least one step and one checkpoint, which holds the state at the beginning. */
 msc_chain msc_chain_reverse(msc_arena *arena, int64_t steps, int64_t checkpoints);
