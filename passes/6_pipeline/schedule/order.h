@@ -16,15 +16,15 @@ typedef struct {
 /* A row of schedule.def. */
 typedef struct {
   const char *name;
-  bool split;
-  int chunks; /* the most of a stage */
+  bool split; /* the backward is split into B and W */
+  int chunks; /* the most chunks of a stage */
   bool (*generator)(msc_orders *b);
   const char *order;
 } msc_schedule_row;
 
 extern const msc_schedule_row msc_schedule_rows[]; /* by msc_schedule_kind; kinds.c */
 
-/* Appends the next micro-batch of this work to the list of the stage. */
+/* Appends an entry to the list of the stage: this work of the chunk, for the micro-batch that is next there. */
 void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk);
 /* Empties all lists. */
 void msc_order_clear(msc_orders *b);

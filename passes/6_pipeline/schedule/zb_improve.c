@@ -27,8 +27,9 @@ typedef struct {
 
 static const double SPREAD = 0.2;      /* weight of the mean idle time in the energy, beside the makespan */
 static const double HOT = 0.1, COLD = 0.001; /* temperatures, as parts of the length of a work */
-/* entries visited without a gain before a round ends, for each work of a plan and at most; rounds without a gain, each
- * half as long again */
+/* The search counts the entries that it visits. A descent ends after ROUND_PER_WORK visits without a gain for each work
+ * of a plan, or LONGEST_ROUND if that is less. The first round of annealing is as long, each further one half as long
+ * again; PATIENCE rounds in a row without a gain end the search. */
 enum { ROUND_PER_WORK = 1000, LONGEST_ROUND = 400000, PATIENCE = 8 };
 
 static int64_t first_round(const zb_problem *z) {
@@ -323,7 +324,7 @@ static void try_moves(improver *x, double heat, zb_plan *best) {
   }
 }
 
-/* Descends from a list schedule until it gains no more. */
+/* Descends from a list schedule until a round brings no gain. */
 static void descend(improver *x, const zb_plan *seed, zb_plan *best) {
   load_order(x, seed);
   double lowest = x->energy;
