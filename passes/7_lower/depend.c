@@ -3,7 +3,7 @@
 
 #include "ir/alias.h"
 
-/* The dependencies found so far, in program order of `op` or not. */
+/* The dependencies found so far, in no particular order: op waits for `before`. Both are ids of ops. */
 typedef struct {
   size_t num;
   struct edge {
@@ -23,10 +23,10 @@ static const msc_op *find_overwriter(const msc_op *const *writer, const msc_op *
   return w && w->id > op->id ? w : NULL;
 }
 
-/* Adds every dependency.  A gradient depends on its forward op even if it reads nothing of it, as verify.c
- * requires.  A recomputed op depends on the op in front of it: earlier it would only hold memory.  Messages between
- * stages keep their order: the k-th send belongs to the k-th receive, and two stages that both received first would
- * wait for ever. */
+/* Adds every dependency.  A gradient depends on its forward op even if it reads no result of that, as verify.c
+ * requires.  A recomputed op depends on the op in front of it: if it ran earlier, it would only hold memory longer.
+ * Messages between stages keep their order: the k-th send belongs to the k-th receive, and two stages that both
+ * received first would wait for ever. */
 static void add_edges(const msc_func *f, const msc_op *const *writer, edges *e) {
   const msc_op *before = NULL, *message = NULL;
   for (const msc_op *op = f->body->first; op; op = op->next) {

@@ -19,9 +19,9 @@ typedef struct {
   const char *name;
 } prepared;
 
-/* Section P of a stage. */
+/* A section P: its function and the values that it makes. */
 typedef struct {
-  msc_func *f; /* NULL: it makes nothing yet */
+  msc_func *f; /* NULL: the stage has none yet */
   prepared *all;
   size_t num;
 } preparation;
@@ -31,7 +31,7 @@ typedef struct {
   msc_func *f; /* a section that runs for every micro-batch */
   preparation *to;
   bool *constant;   /* by value id: a parameter, or made of parameters alone */
-  bool *moves;      /* by value id: likewise, by a cast among others */
+  bool *moves;      /* by value id: made of parameters alone, by ops of which at least one is a cast */
   msc_value **made; /* by value id: what P makes of it */
 } preparer;
 

@@ -18,25 +18,25 @@
 
 static const int64_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2}; /* where channels go */
 
-/* What is known of a value of the function as it was. */
+/* A value that the function had before the pass, and what the pass has made of it. */
 typedef struct {
-  bool has;        /* it has a twin */
+  bool has;        /* the value has a twin */
   msc_value *twin, /* NULL while the copies are counted */
-      *seen,       /* the twin transposed back, for convolutions */
-      *back;       /* the same as a copy, for others */
-  bool is_back;    /* ... which was counted */
+      *seen,       /* a transposed view of the twin, which convolutions read */
+      *back;       /* a transposed copy of the twin, which all other ops read; NULL: none is made */
+  bool is_back;    /* this copy is needed and was counted */
 } image;
 
 typedef struct {
   msc_func *f;
-  uint32_t num; /* of its values as it was */
+  uint32_t num; /* number of values that f had before the pass */
   image *of;    /* by value id */
-  bool changes; /* else copies are counted */
+  bool changes; /* true: rewrites f; false: only counts the copies that a rewrite needs and saves */
   bool failed;
-  uint64_t copied, spared; /* bytes */
+  uint64_t copied, spared; /* bytes of copies that the twins need, and of those that the library need not make */
 } channel_mover;
 
-/* NULL: v was made here.  Such a value has the number 0, as the function's first argument. */
+/* Returns the image of v; NULL: this pass made v.  Such a value has the id 0, as the function's first argument has. */
 static image *image_of(const channel_mover *z, const msc_value *v) { return v->id || !v->def ? &z->of[v->id] : NULL; }
 static bool has_twin(const channel_mover *z, const msc_value *v) { return image_of(z, v) && image_of(z, v)->has; }
 
@@ -68,7 +68,8 @@ static msc_value *move_channels(msc_builder *b, msc_value *v, const int64_t *per
 
 /* ---- operands ---- */
 
-/* A smaller operand of an elementwise op on images, as it is broadcast to twins. */
+/* Builds a view of v, an operand of an elementwise op on images that is smaller than they are, that is broadcast to
+ * twins as v is to images. */
 static msc_value *transpose_small(channel_mover *z, msc_op *op, msc_value *v) {
   int64_t dim[4] = {1, 1, 1, 1};
   msc_builder b = builder_before(z, op);
@@ -95,7 +96,7 @@ static void make_twin(channel_mover *z, msc_op *op, msc_value *v) {
   z->failed |= !i->twin;
 }
 
-/* The operand of an op that knows no twins. */
+/* Replaces operand k of op, which cannot read the operand's twin, by a copy of the twin with channels first. */
 static void give_back(channel_mover *z, msc_op *op, size_t k) {
   image *i = image_of(z, op->in[k].value);
   if (!i->is_back && !lies_alike(op->in[k].value)) z->copied += moved_bytes(op->in[k].value);

@@ -110,7 +110,8 @@ static msc_value *join_operands(merger *z, size_t i, int dim) {
 
 /* ---- forward ---- */
 
-/* Describes operand v of an attention if it is the heads of a product's rows that no other op reads; else false. */
+/* Describes operand v of an attention in *p. False: v is not the result of a matrix product, its columns split into
+ * heads, or other ops read that product, too. */
 static bool find_source(const msc_value *v, part *p) {
   const msc_op *swap = v->def, *heads = swap && swaps_heads(swap) ? swap->in[0].value->def : NULL;
   if (!heads || heads->kind != OP_reshape || !msc_has_one_use(&heads->out[0])) return false;

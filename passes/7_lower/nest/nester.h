@@ -50,19 +50,19 @@ typedef struct {
   int across;                    /* TRANSPOSE: the axis along which its operand is contiguous */
   int chunk_axis, clipped;       /* extent of `clipped` = min(itself, chunk_total - chunk_axis * itself); -1: none */
   int64_t chunk_total;
-  int64_t blocks, tail_blocks;   /* of sums over reduced, over tail; 0: in whatever order */
+  int64_t blocks, tail_blocks;   /* numbers of blocks of sums over `reduced`, over `tail`; 0: sums in any order */
   int num_phases;
   int num_launches;
-  bool by_phase;                 /* each phase has launches of its own, which have these bytes and operations: */
+  bool by_phase;                 /* each phase has launches of its own, which move `bytes` and do `flops` in all */
   uint64_t bytes, flops;
-  uint64_t scratch_begin;        /* of parts of sums; before them lies what earlier phases reduced */
-  int strands;                   /* that threads are dealt to; 1: they are not */
+  uint64_t scratch_begin;        /* offset of the partial sums; results of earlier phases lie before them */
+  int strands;                   /* number of strands with threads of their own; 1: all instructions share threads */
 } msc_nest_walk;
 
 struct msc_nester {
   msc_context *ctx;
   const msc_target *target;
-  int vector_bytes, apart_bytes; /* of a vector whose lanes are added up, and of any other */
+  int vector_bytes, apart_bytes; /* bytes of a vector whose lanes are added up, and of any other vector */
   char why[256];
   bool failed;
 
@@ -104,7 +104,7 @@ struct msc_nester {
   msc_nest_buffer buffer[MSC_NEST_BUFFERS];
   int64_t buffer_elems[MSC_NEST_BUFFERS];
   int buffer_number[MSC_NEST_BUFFERS]; /* in the list of msc_kernel_call */
-  uint8_t lies_on[MSC_NEST_BUFFERS];   /* a result that is the new value of an operand: that one's buffer + 1; else 0 */
+  uint8_t lies_on[MSC_NEST_BUFFERS];   /* of a result: 1 + the buffer of the operand that it overwrites; 0: none */
   uint8_t memory[MSC_NEST_BUFFERS];    /* of an operand: the first buffer in the same memory */
   bool checks;
 
@@ -155,10 +155,10 @@ void msc_nest_mark_live(msc_nester *n);
 void msc_nest_set_phases(msc_nester *n);
 void msc_nest_split_double_reductions(msc_nester *n);
 void msc_nest_order_axes(msc_nester *n);
-/* axis i becomes axis number[i] of `num`; -1: no longer there */
+/* Renames axis i to number[i]; -1: the axis is dropped. `num` is the number of axes afterwards. */
 void msc_nest_renumber(msc_nester *n, const int8_t *number, int num);
 uint64_t msc_nest_points(const msc_nester *n, uint16_t axes);
-/* The instruction that adds to places by index; 0: there is none. */
+/* Returns the number of the instruction that adds to places given by indices; 0: there is none. */
 int msc_nest_find_scatter(const msc_nester *n);
 
 /* ---- nest/finish.c ---- */
@@ -171,23 +171,25 @@ static inline uint64_t msc_nest_divide_up(uint64_t a, uint64_t b) { return a / b
 
 /* ---- nest/strands.c ---- */
 
-/* Decides whether threads are dealt to strands. */
+/* Decides whether each strand gets threads of its own, and sets walk.strands. */
 void msc_nest_choose_strands(msc_nester *n);
 
 /* ---- nest/split.c ---- */
 
-/* Decides whether a reduction that is too long for few items runs in two launches with scratch between, and changes the
- * walk; sums in any order start from zeros. Returns the bytes of scratch. */
+/* Decides whether the kernel needs several launches, and changes the walk: a long reduction with few items is cut into
+ * parts, which a second launch combines; before a sum by index another launch may write zeros. Returns the bytes of
+ * scratch between the launches. */
 uint64_t msc_nest_choose_split(msc_nester *n);
 
 typedef struct {
   msc_nester *nester;
   const char *suffix; /* as msc_nest_launch */
 } msc_nest_part;
-/* The walk's launches in order; n becomes one of them, the others are the arena's. */
+/* Lists the launches of the walk in order. A launch is a copy of n in the arena or n itself, which this call may
+ * change. */
 void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part *out_part);
-/* The place of what is reduced for each point of the axes: row-major in their order, from *offset on, in bytes, which
- * moves behind it. */
+/* Reserves scratch at byte *offset for one element of each point of the axes, row-major in the order of their numbers,
+ * and moves *offset behind it. Returns the place of an element. */
 msc_affine msc_nest_scratch_place(const msc_nester *n, uint16_t axes, uint64_t *offset, msc_dtype dtype);
 
 /* ---- nest/by_phase.c ---- */

@@ -27,7 +27,7 @@ enum { NEST_PLACE = 1, NEST_MEMORY = 2, NEST_ROOT = 4, NEST_ADDRESS = 8 };
 /* The meaning of `imm`, and its words in the text form. */
 typedef enum {
   NEST_IMM_NONE,
-  NEST_IMM_AT_ONCE,   /* others may add there meanwhile */
+  NEST_IMM_AT_ONCE,   /* 1: other threads may add to the same element, so the addition is atomic */
   NEST_IMM_FAULT,     /* msc_kernel_fault */
   NEST_IMM_DIM,       /* number of a dim of the launch */
   NEST_IMM_SCALAR,    /* number of a scalar of the launch */
@@ -46,7 +46,7 @@ typedef struct {
 /* Rows of code.def, by msc_nest_code. */
 extern const msc_nest_code_info msc_nest_codes[NEST_CODE_COUNT];
 
-/* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */
+/* A maximum that may ignore NaN, for the shift of a softmax: the sum of its exponentials becomes NaN all the same. */
 enum { NEST_LOOSE_MAX = MSC_NUM_REDUCTIONS };
 
 typedef enum { NEST_EQ, NEST_NE, NEST_LT, NEST_LE, NEST_GT, NEST_GE, NEST_BELOW /* unsigned < */ } msc_nest_predicate;
@@ -68,7 +68,7 @@ typedef struct {
   uint8_t level;        /* REDUCE: 0 over reduced, 1 over tail; else 1: after the tail axes */
   int8_t imm;           /* see code.def */
   uint16_t arg[3];      /* instruction numbers; 0: none */
-  uint16_t axes;        /* it varies along: mask */
+  uint16_t axes;        /* mask of the axes along which the value varies */
   msc_slots at;
   double number;
 } msc_instr;
@@ -79,7 +79,7 @@ typedef struct {
 } msc_nest_extent;
 
 typedef struct {
-  uint8_t dtype;  /* in memory; MSC_NUM_DTYPES: scratch, each access has its own */
+  uint8_t dtype;  /* element type in memory; MSC_NUM_DTYPES: scratch, where each access has its own type */
   bool is_out;
 } msc_nest_buffer;
 
@@ -99,7 +99,7 @@ typedef struct {
   uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
   int8_t flag;          /* buffer of the error flag, or -1 */
-  uint16_t items, reduced, tail; /* masks; outer to inner is the order of numbers */
+  uint16_t items, reduced, tail; /* masks of axes; axes with smaller numbers are outer loops */
   bool is_gpu;          /* the program is for a GPU; the next ones are 0 and -1 for a CPU */
   uint16_t threads;     /* of a block */
   uint16_t team;        /* of them, so many share an item: each takes every team-th position ... */

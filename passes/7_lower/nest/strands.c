@@ -1,6 +1,6 @@
-/* strands.c: the instructions of a kernel in; which of them depend on each other out.  A strand shares no value that
- * is made of what it loads with another one: updates of several parameters in one kernel are a strand each.  On a GPU
- * each gets threads of its own, so that many small ones take hardly longer than one. */
+/* strands.c: the instructions of a kernel -> its strands, groups of instructions that depend on each other.  No value
+ * that is computed from loads belongs to two strands: if a kernel updates several parameters, each update is a strand.
+ * On a GPU each strand gets threads of its own, so that many small ones take hardly longer than one. */
 #include <string.h>
 
 #include "ir/table.h"
@@ -8,7 +8,8 @@
 
 enum { SEVERAL = UINT8_MAX };
 
-/* Finds the trees of what is made of loads, or stored: parent of each such instruction, 0 of the others. */
+/* Groups the instructions that load, that store or that are computed from loads into trees, one for each strand: writes
+ * the parent of each of them, 0 of all others. */
 static void join_users(const msc_instr *instr, int num, const bool *live, uint32_t parent[MSC_NEST_INSTRS]) {
   for (int i = 0; i < num; i++) {
     bool varies = i && instr[i].axes && (!live || live[i]),
