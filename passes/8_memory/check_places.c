@@ -22,7 +22,7 @@ typedef struct {
   int64_t space, begin, end;
 } range;
 
-/* What is known of a content. */
+/* A value with all values that share its place: where it lies, whether it is there, and who reads it last. */
 typedef struct {
   range at;
   enum { UNBORN, THERE, LOST } state;

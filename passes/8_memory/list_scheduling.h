@@ -30,12 +30,12 @@ typedef struct {
 
 typedef struct {
   uint64_t ns;      /* until the last piece has ended */
-  uint64_t exposed; /* the part of it in which compute waits */
+  uint64_t exposed; /* the part of `ns` in which the compute stream waits */
   uint64_t peak;    /* most bytes live at once */
 } msc_streams_time;
 
-/* Measures an order. out_beside (may be NULL): by place in the order, how many pieces behind a link piece run beside
- * it. */
+/* Measures an order. out_beside (may be NULL): by place in the order, for a piece of a link, how many of the pieces
+ * that follow it run at the same time. */
 msc_streams_time msc_streams_measure(msc_arena *scratch, const msc_streams *s, const uint32_t *order,
                                      uint32_t *out_beside);
 /* A lower bound on the time of every order: the longest chain, or all work of one stream. */

@@ -171,9 +171,10 @@ static bool take_back(offloader *z, size_t last) {
 }
 
 /* Sets `beside` of every transfer from the device: the number of following ops during which the value must stay in
- * place. They cover the time of the transfer, but no more than KEPT_UNITS units, whose values take its place. */
+ * place. The ops last as long as the transfer, but have at most KEPT_UNITS fetches among them, whose values would reuse
+ * the place. */
 static void set_ends_of_stows(offloader *z) {
-  const uint64_t *ns = msc_op_times(z->pass, z->f); /* by the ids that it gives the ops */
+  const uint64_t *ns = msc_op_times(z->pass, z->f); /* by op id; the call numbers the ops */
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     if (op->kind != OP_stow && op->kind != OP_stash) continue;
     uint64_t left = op->kind == OP_stow ? z->of[op->in[0].value->index]->ns

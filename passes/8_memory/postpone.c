@@ -27,8 +27,8 @@ typedef struct {
   msc_func *f;
   size_t num_ops, num;
   msc_op **op;
-  size_t *place;    /* by op id */
-  int64_t *live;    /* by place */
+  size_t *place;    /* by op id: its place in the order */
+  int64_t *live;    /* by place: bytes live there */
   bool *moved;      /* by place: a fetch that begins elsewhere now */
   uint64_t *starts; /* by place: when the op begins, if ops run one after the other */
   movable *all;

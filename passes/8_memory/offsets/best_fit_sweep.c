@@ -246,8 +246,8 @@ static bool place_side(sweep *s, const side *d, size_t num, const event *stack, 
 
 /* ---- the whole ---- */
 
-/* Orders of the stack: what stays longest lies at the bottom, counted on the side where it stays less, after the
- * peak, or before it. */
+/* Orders of the bodies that are live at the peak, from the bottom up: those with the longest time come first, where the
+ * time is the shorter one of before and after the peak, that after it, or that before it. */
 enum { LESS, AFTER, BEFORE, ORDERS };
 
 static uint32_t time_in_stack(int order, uint32_t peak, const msc_body *b) {

@@ -107,7 +107,8 @@ static int64_t solve_exactly(growth *g, const msc_gap_scan *beside, some r) {
 
 static int64_t place_from_peak(growth *g, const msc_gap_scan *beside, some r, int depth);
 
-/* Places a round by one method: with a measure of similar size, exactly, or split at its own peak. */
+/* The ways to place the bodies of a round: 0 to EXACT - 1 greedily, each with another idea of similar size; EXACT with
+ * the exact search; DIVIDED split at the round's own peak. */
 enum { EXACT = 5, DIVIDED, WAYS };
 
 static int64_t try_round_method(growth *g, const msc_gap_scan *beside, some r, int way, int depth) {
