@@ -85,8 +85,9 @@ int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
 
 /* ---- collectives ---- */
 
-/* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured.  out_least: the
- * smallest size's, which is latency. */
+/* Returns the time of a transfer from the measured sizes: interpolates between the two nearest ones on logarithmic
+ * scales, and extends the largest one in proportion.  0: no size was measured.  *out_least becomes the time of the
+ * smallest measured size, which is taken as latency. */
 static double measured_ns(const msc_cluster *cluster, const msc_cost_transfer *t, double *out_least) {
   const msc_cluster_measure *below = NULL, *above = NULL;
   *out_least = 0;
