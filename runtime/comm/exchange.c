@@ -134,8 +134,8 @@ static bool take_the_same(int rank, const rank_pull *a, const rank_pull *b) {
   return same;
 }
 
-/* True if a rank takes elements of a reduction from the same ranks, in the same order, as `own` does, which lie in
- * buffers of the same box. */
+/* True if `rank`, which takes `t`, and `own_rank`, which takes `own`, have source buffers that hold the same box, and
+ * combine elements from the same ranks in the same order. */
 static bool takes_from_the_same(const msc_box_mesh *mesh, const mscrt_collective *c, int rank, const rank_pull *own,
                                 int own_rank, const rank_pull *t) {
   const msc_pull *p = &own->pull, *q = &t->pull;

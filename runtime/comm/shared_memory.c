@@ -165,8 +165,8 @@ static barrier *barrier_at(const struct mscrt_comm *c, const mscrt_exchange *e, 
   return &c->segment[rank].control->barrier[e->group.partition][soft];
 }
 
-/* The counter that has risen when all have arrived: of two members, the other's own rounds; of more, a count in the
- * memory of the first member. */
+/* Returns the counter to wait for at a barrier: of two members, the other one's count of arrivals; of more, the count
+ * of finished barriers in the memory of the first member, which the last to arrive raises. */
 static mscrt_counter *counter_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
   const mscrt_members *g = &e->group;
   if (g->num == 2) return &barrier_at(c, e, g->member[1 - g->index], soft)->own;
@@ -177,7 +177,7 @@ static mscrt_status *wait_for_barrier(struct mscrt_comm *c, const meeting *m) {
   return mscrt_local_wait(c, counter_of(c, m->e, m->soft), m->generation, find_lost_member, m);
 }
 
-/* Arrives at a barrier; the last member lets all go on. */
+/* Arrives at a barrier; the last member to arrive releases all others. */
 static void arrive_at_barrier(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
   mscrt_local_count(&barrier_at(c, e, c->o.rank, soft)->own);
   if (e->group.num == 2) return;

@@ -54,21 +54,22 @@ short mscrt_handshake_events(const mscrt_handshake *h);
 
 /* ---- frames.c: frames on a control connection, each with a MAC over its contents and its number ---- */
 
+/* The types of frames: who sends one (a member, the scheduler or both), and its contents. */
 typedef enum {
-  MSCRT_JOIN = 1,  /* to the scheduler: mscrt_joining */
-  MSCRT_WAITING,   /* from it: text, who is missing */
-  MSCRT_REFUSED,   /* text: why this rank or this job cannot start */
-  MSCRT_TABLE,     /* mscrt_table_head, then mscrt_entry of each rank */
-  MSCRT_READY,     /* to it: connected to all ranks */
-  MSCRT_GO,        /* from it: all are */
-  MSCRT_HEARTBEAT, /* both ways: int64_t step; from the scheduler one of each rank */
-  MSCRT_FAILURE,   /* to it: mscrt_verdict with text, why this rank gives up */
-  MSCRT_BYE,       /* to it: this rank has ended its work; from it: the scheduler has */
-  MSCRT_ENDED,     /* from it: mscrt_verdict without text */
-  MSCRT_LOST,      /* from it: mscrt_verdict with text */
-  MSCRT_UNFIT,     /* text: why this rank can never join this job */
-  MSCRT_ASK,       /* to it, before joining: mscrt_asking, which rank this process is to be */
-  MSCRT_RANK,      /* from it: int32_t */
+  MSCRT_JOIN = 1,  /* member: mscrt_joining */
+  MSCRT_WAITING,   /* scheduler: text, the ranks that are missing */
+  MSCRT_REFUSED,   /* scheduler: text, why this rank or this job cannot start */
+  MSCRT_TABLE,     /* scheduler: mscrt_table_head, then mscrt_entry of each rank */
+  MSCRT_READY,     /* member: empty; it is connected to all ranks */
+  MSCRT_GO,        /* scheduler: empty; every member is connected to all ranks */
+  MSCRT_HEARTBEAT, /* both: int64_t step; the scheduler sends the steps of all ranks */
+  MSCRT_FAILURE,   /* member: mscrt_verdict with text, why this rank gives up */
+  MSCRT_BYE,       /* both: the sender has ended its work; from a member int64_t step, from the scheduler empty */
+  MSCRT_ENDED,     /* scheduler: mscrt_verdict without text, a rank that has ended its work */
+  MSCRT_LOST,      /* scheduler: mscrt_verdict with text, a rank that is lost and why */
+  MSCRT_UNFIT,     /* scheduler: text, why this rank can never join this job */
+  MSCRT_ASK,       /* member, before it joins: mscrt_asking, to learn which rank this process is to be */
+  MSCRT_RANK,      /* scheduler: int32_t, the answer */
   MSCRT_NUM_FRAMES
 } mscrt_frame_type;
 

@@ -33,17 +33,18 @@ void mscrt_json_put(FILE *f, const char *text);
 /* ---- write_safetensors.c: a header: its length as a u64, then a line of JSON; a multiple of 8 bytes ---- */
 
 typedef struct {
-  char *text; /* the caller's after mscrt_header_end */
+  char *text; /* the header; the caller frees it after mscrt_header_end */
   size_t bytes;
-  FILE *f;     /* between begin and end: for metadata, and then `any` is to be set */
-  uint64_t at; /* bytes of data so far */
-  bool any;
+  /* open between mscrt_header_begin and mscrt_header_end; a caller that writes metadata here sets `any` */
+  FILE *f;
+  uint64_t at; /* bytes of the data of all tensors so far */
+  bool any;    /* the header has an entry, so a comma goes before the next one */
 } mscrt_header;
 
 mscrt_status *mscrt_header_begin(mscrt_header *h);
 /* Adds a tensor to the header. Its data follow those of the tensor before it. */
 void mscrt_header_add(mscrt_header *h, const char *name, mscrt_dtype dtype, int rank, const int64_t *shape);
-/* To be called after every begin that went well; after a failure nothing is left. */
+/* Ends the header; must be called after every mscrt_header_begin that succeeded. Frees everything on a failure. */
 mscrt_status *mscrt_header_end(mscrt_header *h);
 
 #endif

@@ -30,19 +30,19 @@ mscrt_status *mscrt_rank_slices_collect(const mscrt_plan *p, const char *folder,
 /* Replaces the files of an archive in `folder` by one, model.safetensors, with whole tensors. No more than a part of
  * one tensor is in memory. */
 mscrt_status *mscrt_archive_merge(mscrt_archive *a, const char *folder);
-/* Writes a checkpoint `path` with the slices of the plan's ranks from the tensors of another archive, converted; what
- * is not there begins as the plan says. */
+/* Writes a checkpoint `path` for the plan's ranks. Their slices come from the tensors of archive `from`, converted to
+ * the plan's element types; a tensor that is not in it gets the initial value that the plan says. */
 mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress *progress, const char *path,
                                       mscrt_archive *from);
-/* Writes tensors `first` .. `first + num - 1` of the archive, whole, to one file: */
+/* A file with tensors `first` .. `first + num - 1` of an archive, each of them whole. */
 typedef struct {
   const char *path;
   uint32_t first, num;
   const uint8_t *skip;      /* by tensor: not written; NULL: all are */
   const char *const *names; /* by tensor: other names; NULL: their own */
-  const uint8_t *transposed; /* by tensor: a matrix, which is transposed; NULL: none is */
+  const uint8_t *transposed; /* by tensor: true for a matrix that is written transposed; NULL: none is */
 } mscrt_whole_file;
-/* Writes them. out_shard, with room for num: place and checksum of each. */
+/* Writes the file that w describes. out_shard has room for w->num and gets the place and checksum of each tensor. */
 mscrt_status *mscrt_archive_write(mscrt_archive *a, const mscrt_whole_file *w, mscrt_shard *out_shard,
                                   uint64_t *out_bytes);
 

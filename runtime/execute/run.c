@@ -54,7 +54,7 @@ typedef struct {
   mscrt_context *c;
   const mscrt_record *r;
   void *const *buffers, *const *epilogue; /* addresses of the product's buffers, and of its epilogue's */
-  int64_t first_column, columns;          /* of b: packed for all workers at a time; only their tiles are run */
+  int64_t first_column, columns;          /* columns of b packed for all workers at a time; only their tiles run */
 } matmul_job;
 
 /* Runs an epilogue for `num` elements of the result from number `first` on, which lie at `tile`. An epilogue addresses

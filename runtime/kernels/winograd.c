@@ -230,7 +230,8 @@ INLINE void convolve(const item *t, const float *from, const float *w, float *to
 
 /* ---- the weights' gradient: panels [element, tile, width], room [element, row, tile] ---- */
 
-/* Transforms what the tiles of a stretch see of some channels, which are vectors. */
+/* Transforms the elements of x that the tiles of a stretch see, for `channels` channels from `channel` on, which become
+ * the lanes of vectors, and writes them to t->panels. */
 INLINE void transform_channels(const item *t, const float *x, const stretch *s, int64_t channel, int64_t channels) {
   int64_t width = t->v.width, size = t->from[0] * t->from[1], first = s->line * STEP - t->padding[0],
           end = mscrt_smaller(first + STEP * (s->lines + 1), t->from[0]), each = t->cut.columns * width + 16;
