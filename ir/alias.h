@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 
 typedef struct {
-  const msc_value *root; /* an argument of the function, or what an op makes: a constant, too */
+  const msc_value *root; /* an argument of the function, or the result of an op, also of a constant */
   int64_t shift;         /* in elements: where in it the value begins */
 } msc_memory;
 
@@ -35,7 +35,8 @@ void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
 int msc_tied_result(const msc_op *op, size_t i);
 /* The number of the argument whose new value result i of the function is; -1: none. */
 int64_t msc_tied_argument(const msc_func *f, size_t i);
-/* For each argument the op that computes its new value and may write it into the argument's memory; NULL: none. */
+/* Returns for each argument the op that computes its new value and may write it into the argument's memory; NULL: no
+ * op. */
 const msc_op **msc_writers(msc_arena *arena, const msc_func *f);
 
 #endif

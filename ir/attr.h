@@ -25,7 +25,7 @@ typedef enum {
 
 struct msc_attr_value {
   msc_attr_kind kind;
-  msc_dtype dtype; /* of INT and FLOAT, as written: 1 : i64 */
+  msc_dtype dtype; /* of INT and FLOAT: the type that stands behind the number, as in `1 : i64` */
   union {
     int64_t i;
     double f;
@@ -77,7 +77,7 @@ msc_attr_value msc_type_attr(const msc_type *t);
 msc_attr_value msc_layout_attr(const msc_layout *l);
 msc_attr_value msc_layouts_attr(msc_context *ctx, size_t num, const msc_layout *const *l);
 msc_attr_value msc_digits_attr(const msc_layout *digits);
-/* The layout or digits that v holds; NULL: v is NULL or something else. */
+/* Returns the layout or digits that v holds; NULL if v is NULL or holds something else. */
 const msc_layout *msc_attr_layout(const msc_attr_value *v);
 msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v);
 msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
@@ -114,7 +114,7 @@ const char *msc_op_str(const msc_op *op, const char *name);
 const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */
 /* Copies up to max ints; returns how many the list has, -1 when absent. */
 int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
-/* Attributes of a function's arguments. */
+/* Attributes of a function's arguments, then of the function. */
 const msc_attr_value *msc_arg_attr(const msc_func *f, size_t arg, const char *name);
 void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v);
 const msc_attr_value *msc_func_attr(const msc_func *f, const char *name);

@@ -34,7 +34,7 @@ typedef struct msc_loc {
   uint32_t line, col;
   const char *scope;             /* module path in the user's program, or NULL */
   const struct msc_loc *caller;  /* where that code was called from, or NULL   */
-  bool implied;                  /* the place in the IR text itself: not printed again */
+  bool implied;                  /* the place is where the op stands in the IR text; printers omit it */
 } msc_loc;
 
 typedef enum { MSC_DIAG_ERROR, MSC_DIAG_WARNING, MSC_DIAG_NOTE, MSC_DIAG_REMARK } msc_severity;
@@ -66,7 +66,8 @@ void msc_context_free(msc_context *ctx);
 /* Limits the bytes of all arenas together; 0: no limit. */
 void msc_context_limit(msc_context *ctx, size_t bytes);
 
-/* Makes the next allocation, and all after it, leave through the recovery point. From any thread or signal handler. */
+/* Makes the next allocation, and all after it, leave through the recovery point. Any thread or signal handler may call
+ * it. */
 void msc_context_cancel(msc_context *ctx);
 
 /* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false, and
@@ -120,7 +121,8 @@ bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRI
 const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
 int msc_num_errors(const msc_context *ctx);
 void msc_clear_diags(msc_context *ctx);
-/* Mark and forget drop the diagnostics reported between the two, as a trial's, whose failure is no error. */
+/* msc_forget_diags drops the diagnostics reported since msc_mark_diags, for example those of a trial, whose failure is
+ * no error. */
 typedef struct {
   msc_diag *last;
   int num_errors;
@@ -129,7 +131,7 @@ msc_diag_mark msc_mark_diags(const msc_context *ctx);
 void msc_forget_diags(msc_context *ctx, msc_diag_mark since);
 const char *msc_code_title(msc_code code);
 const char *msc_code_story(msc_code code);
-/* Nearest of n words by edit distance, or NULL when none is near: "did you mean". */
+/* Returns the nearest of n words by edit distance, for "did you mean"; NULL when none is near. */
 const char *msc_nearest(const char *word, const char *const *words, size_t n);
 
 #endif

@@ -168,7 +168,7 @@ static inline msc_value *sum_by_row(msc_builder *b, msc_value *indices, msc_valu
                             : NULL;
 }
 
-/* x with the updates in place of its rows `indices` along `axis`. */
+/* Builds x with its rows `indices` along `axis` replaced by the updates. */
 static inline msc_value *replace_rows(msc_builder *b, msc_value *x, msc_value *indices, msc_value *updates,
                                       int64_t axis) {
   msc_attr attr = msc_named(formula_ctx(b), "axis", msc_int(axis));

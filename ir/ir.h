@@ -48,7 +48,7 @@ struct msc_op {
   const char *letters;   /* with forward: character i is the forward op's letter for own letter i, '.' none */
   uint32_t id;        /* dense number, set by msc_number */
   uint64_t verified;     /* verify.c: a hash of the op as it was when it passed the checks; 0: it has not yet */
-  uint64_t fits;      /* likewise of passes/7_lower/check_layouts.c */
+  uint64_t fits;         /* the same for the checks of passes/7_lower/check_layouts.c */
 };
 
 struct msc_block {
@@ -92,42 +92,43 @@ msc_module *msc_module_new(msc_context *ctx);
 msc_func *msc_func_new(msc_module *m, const char *name);
 msc_func *msc_find_func(const msc_module *m, const char *name);
 msc_func *msc_program_func(const msc_module *m, msc_program_kind kind); /* before it is cut into sections; or NULL */
-/* The program that a function is, or is a section of; MSC_NUM_PROGRAM_KINDS: neither. */
+/* Returns the kind of program that f is, or is a section of; MSC_NUM_PROGRAM_KINDS if it is neither. */
 msc_program_kind msc_program_of(const msc_func *f);
 void msc_func_remove(msc_func *f);
 msc_block *msc_block_new(msc_func *f, msc_op *parent);
 msc_value *msc_add_arg(msc_block *b, const msc_type *type, const char *name);
 
-/* A detached op with untyped results; insert it, then let msc_infer set the result types. */
+/* Makes an op that is in no block and whose results have no types: insert it, then let msc_infer set the types. */
 msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
                    const msc_loc *loc);
-/* A detached copy of op, without regions, on other operands: attributes, name, place in the source and result types. */
+/* Copies op without its regions, with other operands, into no block. The copy has op's attributes, name, place in the
+ * source and result types. */
 msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in);
 void msc_append(msc_block *b, msc_op *op);
 /* Appends the return op of f, with these results. */
 void msc_append_return(msc_func *f, size_t num, msc_value *const *result, const msc_loc *loc);
 void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);
-void msc_op_unlink(msc_op *op);             /* out of its block, operands kept */
+void msc_op_unlink(msc_op *op);             /* takes op out of its block; it keeps its operands */
 void msc_op_erase(msc_op *op);              /* results must have no uses; op is in no block then */
-/* Clears the field `forward` of gradient ops of f whose forward op is erased. Layouts must be decided. */
+/* Clears the field `forward` of those gradient ops of f whose forward op is erased. Layouts must have been decided. */
 void msc_forget_erased(msc_func *f);
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
 void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
-/* Lets all users of `old` use `new_value`. A new value of the same type that is recorded as part of no whole becomes
- * part of old's. */
+/* Lets all users of `old` use `new_value` instead. If `new_value` has the same type and no `whole` is recorded for it,
+ * it gets that of `old`. */
 void msc_replace_uses(msc_value *old, msc_value *new_value);
 static inline bool msc_is_return(const msc_op *op) { return op->kind == OP_return; }
 static inline bool msc_is_constant_op(const msc_op *op) { return op->kind == OP_constant; }
-/* The elements of a constant, a dense value; NULL: v is none. */
+/* Returns the elements of a constant as a dense value; NULL: v is no constant. */
 static inline const msc_attr_value *msc_constant_elements(const msc_value *v) {
   return v->def && msc_is_constant_op(v->def) ? msc_op_attr(v->def, "value") : NULL;
 }
-/* What messages call an op: its name, or its kind. */
+/* Returns what messages call an op: its name, or its kind. */
 static inline const char *msc_op_title(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
 bool msc_has_uses(const msc_value *v);
 bool msc_has_one_use(const msc_value *v);
-/* The op that is the only user of v, if it is of this kind; else NULL. */
+/* Returns the op that is the only user of v, if it is of this kind; else NULL. */
 msc_op *msc_only_user(const msc_value *v, msc_op_kind kind);
 /* Runs the row's shape function: sets result types, or reports and returns false. */
 bool msc_infer(msc_op *op);
@@ -138,7 +139,7 @@ typedef struct {
   uint32_t num_values, num_ops;
 } msc_numbering;
 msc_numbering msc_number(msc_block *b);
-/* A deep copy of f under another name, in the same module. Numbers f. */
+/* Makes a deep copy of f under another name in the same module. Numbers f. */
 msc_func *msc_func_clone(msc_func *f, const char *name);
 
 /* Insertion point for passes that build many ops. */

@@ -114,9 +114,9 @@ typedef struct {
   const char *op;        /* name of the op concerned, or NULL */
 } msc_message;
 
-/* The number of messages so far, which are in order. */
+/* Returns the number of messages so far, which are in order. */
 MSC_API size_t msc_compiler_num_messages(const msc_compiler *c);
-/* Message i of them, whose texts live as long as c; if there are not so many, one whose text is "". */
+/* Returns message i, whose texts live as long as c; if there are fewer messages, one whose texts are "". */
 MSC_API msc_message msc_compiler_message(const msc_compiler *c, size_t i);
 
 #ifdef __cplusplus

@@ -94,9 +94,9 @@ typedef bool msc_backward_fn(msc_builder *b, const msc_op *op, msc_value *const 
 typedef struct msc_eval msc_eval;
 typedef void msc_eval_fn(msc_eval *e); /* the interpreter's kernel: see interp/kernel.h */
 
-enum { MSC_MOST_OPERANDS = 10 }; /* that a row names */
+enum { MSC_MOST_OPERANDS = 10 }; /* the most operands that a row names */
 
-/* What only some rows of op.def say. */
+/* Columns that only some rows of op.def give. */
 typedef struct {
   const char *formula; /* of an element, see scalar.h; NULL: none */
   bool has_unit;
@@ -108,7 +108,7 @@ typedef struct {
   msc_backward_fn *backward; /* NULL: the gradient is that of the expansion */
 } msc_op_facts;
 
-enum { MSC_OP_ATTRS = 16 }; /* of a row of op.def */
+enum { MSC_OP_ATTRS = 16 }; /* the most attributes that a row has */
 
 struct msc_op_info {
   const char *name;

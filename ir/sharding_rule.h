@@ -76,13 +76,13 @@ bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_ato
 
 /* ---- rule/work.c ---- */
 
-/* Floating-point operations of an op, and the bytes that it reads and writes. */
+/* The floating-point operations of an op, and the bytes that it reads and writes. */
 typedef struct {
   double flops, bytes;
 } msc_op_work;
 /* Writes the size of each letter's largest part when letter l is cut into parts[l]; parts NULL: letters are whole. */
 void msc_rule_sizes(const msc_rule *rule, const int64_t *parts, int64_t *out_size);
-/* The elements of a tensor whose letters have these sizes. */
+/* Returns the number of elements of a tensor whose letters have these sizes. */
 double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size);
 /* The operations of a product whose letters have these sizes; other ops have none that count. */
 double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *size);

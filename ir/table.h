@@ -124,13 +124,14 @@ static inline void msc_index_remove(msc_index *x, uint64_t hash, uint32_t number
 
 #define msc_table_num(table) ((table)->index.num)
 
-/* The item whose key equals *key; NULL: there is none.  The type of *key may be T itself when all of T is the key, or
- * any other that has the same bytes as T's first members. */
+/* Returns the item whose key equals *key; NULL: there is none. The type of *key may be T itself when all of T is the
+ * key, or any other type that has the same bytes as T's first members. */
 #define msc_table_find(table, key)                                                                           \
   ((__typeof__((table)->item))msc_table_search(&(table)->index, (table)->item, sizeof *(table)->item, (key), \
                                                MSC_KEY_BYTES(key), msc_hash_key((key), MSC_KEY_BYTES(key))))
 
-/* The item whose key equals *key; if there is none, one is added, zero except for its key, and items may move. */
+/* Returns the item whose key equals *key. If there is none, adds one that is zero except for its key; items may
+ * move. */
 #define msc_table_at(table, key)                                                                        \
   ({                                                                                                    \
     __typeof__(table) table_ = (table);                                                                 \
@@ -191,8 +192,9 @@ static inline uint32_t msc_copy_of(msc_copies *t, const void *data, size_t bytes
 
 /* ---- disjoint sets ---- */
 
-/* The number that stands for the set of i.  `parent` says of each number which one is above it, to begin with itself;
- * parent[msc_set_root(parent, i)] = j joins the set of i to that of j, if j stands for another one. */
+/* Returns the number that represents the set of i. parent[i] is the number above i in the tree of its set, or i itself
+ * at the top; at first it is i for all. parent[msc_set_root(parent, i)] = j joins the set of i to that of j, where j
+ * represents another set. */
 static inline uint32_t msc_set_root(uint32_t *parent, uint32_t i) {
   while (parent[i] != i) i = parent[i] = parent[parent[i]];
   return i;

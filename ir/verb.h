@@ -103,7 +103,8 @@ static inline const char *msc_verb_dim_attr(msc_verb_side side) {
   return names[side];
 }
 
-/* The row's column `receives`, rounded up; k: members of the group. */
+/* Returns the bytes that one rank receives, rounded up, by the row's column `receives`; in, out: bytes of its operand
+ * and result; k: members of the group. */
 static inline int64_t msc_verb_received(msc_verb v, int64_t in, int64_t out, int64_t k) {
   switch (msc_verb_row_of(v)->receives) {
     case MSC_RECEIVES_NOTHING: return 0;
@@ -115,7 +116,8 @@ static inline int64_t msc_verb_received(msc_verb v, int64_t in, int64_t out, int
   }
 }
 
-/* Messages that a rank waits for one after another, in a group of `ranks` where each reads data of `peers` others. */
+/* Returns how many messages a rank waits for one after another, in a group of `ranks` where each reads data of `peers`
+ * others. */
 static inline int64_t msc_verb_rounds(msc_verb v, int64_t ranks, int64_t peers) {
   int64_t ring = ranks - 1, trees = 0;
   switch (msc_verb_row_of(v)->rounds) {

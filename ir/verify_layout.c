@@ -7,7 +7,7 @@
 
 /* ---- one layout ---- */
 
-/* The fault of the layout as text; NULL: none. */
+/* Returns the fault of t's layout as text; NULL: none. */
 static const char *layout_fault(const msc_mesh *mesh, const msc_type *t) {
   msc_box_mesh sizes = msc_mesh_sizes(mesh);
   msc_box_layout cuts = msc_layout_cuts(t->layout);

@@ -23,15 +23,16 @@ typedef enum {
 } msc_word_set;
 /* clang-format on */
 
-/* The words of a set, in the order of their numbers; *out_num: how many. */
+/* Returns the words of a set, in the order of their numbers; *out_num: how many. */
 const char *const *msc_words_of(msc_word_set set, int *out_num);
-/* The set that a kind in op.def names; MSC_NUM_WORD_SETS: none does. */
+/* Returns the set that a kind in op.def names; MSC_NUM_WORD_SETS: it names none. */
 msc_word_set msc_word_set_called(const char *kind);
-/* The number of a word; -1: it is none of the set. */
+/* Returns the number of a word in a set; -1: the set lacks it. */
 int msc_word_parse(msc_word_set set, const char *word);
 
-/* For each set: the attribute of a verified op, 0 if its row has no such; the attribute as msc_build_with takes it;
- * the word of a number; false: the set lacks the word. */
+/* Four functions for each set. msc_op_predicate reads the attribute of a verified op, 0 if the op's row has none.
+ * msc_predicate_attr makes the attribute that msc_build_with takes. msc_predicate_name returns the word of a number.
+ * msc_predicate_parse finds the number of a word; false: the set lacks the word. */
 #define WORDS(set, attribute)                                      \
   msc_##set msc_op_##set(const msc_op *op);                        \
   msc_attr msc_##set##_attr(msc_context *ctx, msc_##set value);    \

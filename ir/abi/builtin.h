@@ -72,7 +72,7 @@ enum {
   MSC_LAZY_INNER,
   MSC_LAZY_START,
   MSC_LAZY_GIVEN, /* bits of MSC_LAZY_OK ... */
-  MSC_LAZY_NUM,   /* numbers, and entries of order */
+  MSC_LAZY_NUM,   /* how many row numbers there are; `order` has as many entries */
   MSC_LAZY_ROWS,  /* of g */
   MSC_LAZY_DIMS
 };

@@ -1,4 +1,4 @@
-/* target.h: what plans are compiled for: a row each, for compiler and runtime. */
+/* target.h: a row for each target that plans are compiled for, which compiler and runtime read. */
 #ifndef MSC_IR_ABI_TARGET_H
 #define MSC_IR_ABI_TARGET_H
 

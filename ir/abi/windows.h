@@ -1,29 +1,33 @@
-/* windows.h: how a convolution on a CPU is cut into products over what windows see, and the memory that a worker needs
- * for one.  The compiler, which plans this memory, and the runtime, which checks the plan and computes, share these
- * functions.
+/* windows.h: how a convolution on a CPU is cut into products over the elements that windows see, and the memory that
+ * a worker needs for one product.  The compiler, which plans this memory, and the runtime, which checks the plan and
+ * computes, share these functions.
  *
  *   y  [o, windows]   = w [o, c k l] * panels of windows [c k l, windows]       channels of x in chunks, added in order
  *   dw [o, c] of k, l = dy [o, windows] * panels of channels [windows, c]       images in groups, added in order
  *
- * Of small images many lie side by side, and each place of y, or of the data's gradient, is a product over those
- * elements of the kernel that see an image there; no padding is multiplied, and steps leave nothing to fold:
+ * Many small images are computed at once: each position of y, or of the data's gradient, is one product for all these
+ * images, over those elements of the kernel that lie inside the image at this position.  So padding is not multiplied,
+ * and with a stride above 1 no results overlap that would have to be added:
  *
  *   y  [o, images] at i, j = w [o, k l c]  * images transposed [k l c, images]      lines of the kernel, added in order
  *   dx [c, images] at i, j = w [c, k l o]  * dy transposed     [k l o, images]      the same
  *
- * Windows of 3 x 3 in steps of 1 are tiles: 2 x 2 neighbours of y and what they see, transformed
- * (runtime/kernels/winograd.c), so that elements of transformed tiles are 16 products:
+ * Windows of 3 x 3 with stride 1 are computed by Winograd's transform (runtime/kernels/winograd.c).  A tile is 2 x 2
+ * neighbouring elements of y and the 4 x 4 elements of x that they see; each of the 16 elements of transformed tiles
+ * takes part in one of 16 products:
  *
  *   y  [o, tiles] = w [o, c] * x [c, tiles]        dx [c, tiles] = w [c, o] * dy [o, tiles]
  *   dw [o, c]     = dy [o, tiles] * x [tiles, c]   tiles in blocks, added in order
  *
- * Which form is taken, and the order of y's and dx's sums, does not depend on the number of images.  dw sums images in
- * groups that do: the gradients of several ranks, added, equal those of one up to rounding.
+ * Neither the choice of a form nor the order of the sums of y and dx depends on the number of images.  The sums of dw
+ * do: images are summed in groups whose size depends on that number, so the sum of the gradients of several ranks is
+ * the gradient of one rank only up to rounding.
  *
- * Channels in groups, of which those of y see only theirs of x, leave too little to multiply: a work item makes images
- * of groups, each place a sum over the kernel, of which neighbours are made side by side; or the weights' gradient of a
- * group, summed over the images.  Where each channel sees one by itself, some channels are made side by side, a few
- * lines at a time, from what they see with the channels as its last dimension.
+ * In a convolution in groups, where a channel of y sees only its group's channels of x, products would be too small.  A
+ * work item then computes some groups of some images, each element as a sum over the kernel and neighbouring elements
+ * together; or it computes the weights' gradient of one group, summed over the images.  Where a channel of y sees one
+ * channel of x, a work item computes several channels together, a few lines at a time, from a copy of the elements that
+ * they see in which channels are the last dimension.
  *
  * All are f32 and row major. */
 #ifndef MSC_IR_WINDOWS_H
@@ -279,8 +283,8 @@ static inline msc_windows_cut msc_windows_cut_of_channels(const msc_windows *v) 
 static inline int64_t msc_windows_aligned(int64_t elems) { return (elems + 15) / 16 * 16; }
 
 enum {
-  MSC_WINOGRAD_STEP = 2, /* places of y that are a tile, in each dimension */
-  MSC_WINOGRAD_SEEN = 4, /* elements that a tile sees */
+  MSC_WINOGRAD_STEP = 2, /* elements of y in a tile, in each dimension */
+  MSC_WINOGRAD_SEEN = 4, /* elements of x that a tile sees, in each dimension */
   MSC_WINOGRAD_ELEMS = 16,
   MSC_WINOGRAD_TAPS = 9,
   MSC_WINOGRAD_LANES = 8, /* panels' widths are multiples of it */

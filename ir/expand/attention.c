@@ -108,7 +108,7 @@ static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value 
   return msc_compute(b, "softmax(a)", scores);
 }
 
-/* The product of weights and v. */
+/* Builds the product of the weights and v. */
 static msc_value *weigh_values(msc_builder *b, msc_value *weights, msc_value *const *in) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});

@@ -150,14 +150,14 @@ bool expand_atan2(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 
 /* ---- quotients and remainders ---- */
 
-/* The type for quotients: f64 for all floats, as an f32 quotient just below a whole number is not rounded up to it
- * there. */
+/* Returns the type in which quotients are computed: f64 for all floats, because in f32 a quotient just below a whole
+ * number may be rounded up to it. */
 static msc_dtype quotient_dtype(const msc_value *x) {
   msc_dtype dtype = x->type->dtype;
   return msc_is_float(dtype) ? MSC_F64 : dtype;
 }
 
-/* For integers: is the quotient toward zero one more than that toward minus infinity? */
+/* Builds, for integers, 1 where the quotient rounded toward zero is one more than the quotient rounded down, else 0. */
 static msc_value *is_one_more(msc_builder *b, msc_value *rest, msc_value *y) {
   msc_value *zero = number(b, y, 0), *below = compare(b, MSC_LT, y, zero);
   msc_value *differs = compare(b, MSC_NE, compare(b, MSC_LT, rest, zero), below);
@@ -194,7 +194,7 @@ bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   q = msc_compute(b, "trunc(a)", q);
   msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
   if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + sign(b) * abs(c), a)", rest, x, y);
-  msc_value *far = msc_compute(b, "a + (a - a)", x); /* by infinity: a finite x itself */
+  msc_value *far = msc_compute(b, "a + (a - a)", x); /* the remainder of x by infinity: x if it is finite, else NaN */
   return give_result(cast(b, choose(b, is_infinite(b, y), far, rest), dtype), out_result);
 }
 
@@ -211,7 +211,7 @@ bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
   q = msc_compute(b, "floor(a)", q);
   msc_value *rest = dtype == MSC_F64 ? rest_of(b, x, q, y) : msc_compute(b, "a - b * c", x, q, y);
   if (dtype == MSC_F64) rest = msc_compute(b, "select(less(a * b, 0), a + b, a)", rest, y);
-  msc_value *opposite = compare(b, MSC_LT, times(b, x, y), number(b, x, 0)); /* by infinity: y, or a finite x itself */
+  msc_value *opposite = compare(b, MSC_LT, times(b, x, y), number(b, x, 0)); /* by infinity */
   msc_value *far = msc_compute(b, "b + (a - a)", x, choose(b, opposite, y, x));
   return give_result(cast(b, choose(b, is_infinite(b, y), far, rest), dtype), out_result);
 }

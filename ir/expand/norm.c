@@ -16,7 +16,7 @@ typedef struct {
   bool centred;               /* the mean is subtracted */
 } norm_view;
 
-/* x, in the type of statistics, and what becomes of it. */
+/* The values that a norm computes from x, which is cast to the type of statistics. */
 typedef struct {
   msc_value *x, *mean, *variance, *r, *z;
 } normalized;

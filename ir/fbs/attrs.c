@@ -220,8 +220,8 @@ static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr *
                 msc_fact_memory_limit((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}}));
 }
 
-/* The ops of a block with shard inherit an attribute `shard` with the hints about the block's arguments and results;
- * those of one with recompute or memory_limit inherit its name. */
+/* Reads the hints of a block into the attributes that its ops inherit. A block with `shard` gives them an attribute
+ * `shard` with the hints about the block's arguments and results; one with recompute or memory_limit gives its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char *path, msc_attr **attrs,
                           size_t *num_attrs) {
   msc_attr *read = NULL, *own = NULL;

@@ -100,8 +100,8 @@ bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char 
                           size_t *num_attrs);
 bool fbs_is_hint(const char *name);
 bool fbs_is_in_row(const msc_op_info *info, const char *name); /* the op's row has such an attribute */
-/* Writes an attribute.  False when a model.fbs cannot have v; the builder may then not be used any more.  type_number:
- * of v if it is a type; text: formulas of its numbers, or NULL. */
+/* Writes an attribute. Returns false when a model.fbs cannot hold v; the builder may not be used afterwards.
+ * `type_number`: the number of v's type, if v is a type; `text`: formulas of v's numbers, or NULL. */
 bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number,
                   const char *const *text);
 bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v);

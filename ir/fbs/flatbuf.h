@@ -109,7 +109,7 @@ static inline const uint8_t *flatbuf_inline(const uint8_t *table, unsigned id) {
   return offset ? table + offset : NULL;
 }
 
-/* Follows the offset in field `id`; NULL when the field is absent. */
+/* Returns what the offset in field `id` points to; NULL when the field is absent. */
 static inline const uint8_t *flatbuf_follow(const uint8_t *table, unsigned id) {
   const uint8_t *p = flatbuf_inline(table, id);
   return p ? p + flatbuf_load_u32(p) : NULL;

@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
   bool is_list;
-  unsigned table; /* its number; of a list: that of its elements */
+  unsigned table; /* the number of the table, or of the tables that the list holds */
   unsigned field; /* where it goes in the frame around it, when that is a table */
   size_t first_pending, first_value, first_ref;
 } frame;
@@ -254,12 +254,13 @@ static uint32_t write_table(flatbuf_builder *b, const flatbuf_table *t, const pe
 
 /* ---- the open document ---- */
 
-/* Tables are known by number: every file that includes the schema's header has a copy of its own. */
+/* Returns the schema's description of field `id` of table `in`. Tables are named by number, not by address, because
+ * every file that includes the schema's header has its own copy of it. */
 static const flatbuf_field *field_of(const flatbuf_builder *b, unsigned in, unsigned id) {
   return &b->schema->table[in].field[id];
 }
 
-/* May field `id` of table `in` be given now? */
+/* True if field `id` of table `in` may be given now. */
 static bool accepts(flatbuf_builder *b, unsigned in, unsigned id) {
   if (b->status != FLATBUF_OK) return false;
   if (!b->schema) return fail(b, FLATBUF_MISUSE, "", "put before begin");

@@ -1,5 +1,5 @@
-/* join_points.c: one model, read for several values of its open sizes, in; formulas of the sizes for the numbers that
- * differ between the readings, as sizes.c reads them ("2*batch+1"), out. */
+/* join_points.c: readings of one model, each with other values of its open sizes, in; for each number that differs
+ * between the readings a formula of the sizes, such as "2*batch+1", out. sizes.c reads these formulas. */
 #include <string.h>
 
 #include "ir/fbs/join_points.h"

@@ -32,19 +32,19 @@ typedef struct {
   fbs_counting by;
 } fbs_counted;
 
-/* The first 2^num_names points have each size at one of two values, in all combinations: formulas are found there, and
- * checked at the others. */
+/* All readings of a model. In the first 2^num_names points each size has one of two values, in all combinations:
+ * formulas are found there and checked at the other points. */
 typedef struct {
   msc_context *ctx;
   msc_arena *arena;
   size_t num_names, num_points;
   const char *const *name;
-  int64_t low[MSC_MAX_OPEN_SIZES], high[MSC_MAX_OPEN_SIZES]; /* of each size, as far as formulas were checked */
+  int64_t low[MSC_MAX_OPEN_SIZES], high[MSC_MAX_OPEN_SIZES]; /* the range of each size in which formulas were checked */
   fbs_point point[FBS_MAX_POINTS];
   MSC_TABLE(fbs_open_item) items;
   size_t num_counted;
   fbs_counted *counted;
-  const char *wrong; /* what does not follow from the sizes; NULL: all does */
+  const char *wrong; /* what does not follow from the sizes; NULL if everything follows */
   const msc_op *wrong_op;
 } fbs_open;
 

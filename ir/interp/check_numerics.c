@@ -42,7 +42,7 @@ static bool is_partitioned(const msc_func *f) {
 
 static bool is_lowered(const msc_func *f) { return msc_func_attr(f, MSC_FACT(result_layouts)) != NULL; }
 
-/* Is it a function of one rank's shapes, whose arguments have no layouts? */
+/* True if f is written for one rank: with collectives, and arguments that have no layouts. */
 static bool is_manual(const msc_func *f) {
   bool communicates = false;
   size_t num_values;
@@ -55,7 +55,7 @@ static bool is_manual(const msc_func *f) {
 
 /* ---- which functions and results to compare ---- */
 
-/* The type of argument i before lowering. */
+/* Returns the type that argument i had before lowering. */
 static const msc_type *unlowered_type(const msc_func *f, size_t i) {
   const msc_type *t = f->body->args[i]->type;
   const msc_attr_value *shape = msc_arg_attr(f, i, MSC_FACT(msc_shape));
@@ -92,7 +92,7 @@ static int64_t matching_result(const msc_func *f, size_t i, const msc_func *g) {
 
 /* ---- random inputs ---- */
 
-/* The number that splitmix64 (Steele et al. 2014) makes of a state. */
+/* Returns the number that splitmix64 (Steele et al. 2014) makes of a state. */
 static uint64_t mix_state(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

@@ -106,7 +106,7 @@ msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dt
 
 /* ---- interp/halo.c ---- */
 
-/* Operand i on this rank, with the rows of neighbours that the op's windows need. */
+/* Returns operand i on this rank, with the rows of neighbours that the op's windows need. */
 msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, int64_t rank);
 /* Runs a lowered halo: a comm that gives each rank its part with rows of its neighbours. */
 bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape,
@@ -114,7 +114,7 @@ bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, c
 
 /* ---- interp/rows.c ---- */
 
-/* One element of a matrix product: of a gemm's first result before its bias or function. */
+/* Returns one element of a matrix product; of a gemm, one of its first result before bias and function are applied. */
 msc_scalar msc_product_at(msc_eval *e, const int64_t *index);
 
 #endif

@@ -1,7 +1,7 @@
 /* order.c: sort, topk, unique, admit or a cumulative op, and its operands on one rank, in; its results out. */
 #include "ir/interp/kernel.h"
 
-/* A piece with one element of each row of p along axis; the rank has all elements of a row. */
+/* Returns a piece with one element for each row of p along `axis`. The rank must hold all elements of a row. */
 static msc_piece rows_along(const msc_piece *p, int64_t axis) {
   msc_piece rows = *p;
   rows.box.begin[axis] = 0;

@@ -24,7 +24,8 @@ static const msc_type *type_of_piece(const msc_module *m, const msc_piece *p) {
   return msc_type_of(m->ctx, p->dtype, p->rank, p->box.size, NULL);
 }
 
-/* Is some digit of the partial sum above 0 on this rank? */
+/* True if this rank holds the reduction's identity instead of the value: if its number in some digit that l is partial
+ * over is above 0. */
 static bool holds_identity(const msc_box_mesh *mesh, const msc_layout *l, int64_t rank) {
   for (int i = 0; i < l->num_partial; i++)
     if (msc_digit_of(mesh, l->sub[l->first[l->rank] + i], rank)) return true;

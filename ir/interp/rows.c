@@ -78,7 +78,7 @@ void eval_reduce(msc_eval *e) {
   unsigned gone = 0;
   for (int i = 0; i < num; i++) gone |= 1u << dims[i], count *= x->full[dims[i]];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
-    msc_piece row = *x; /* the elements of x that are reduced to this one */
+    msc_piece row = *x; /* the elements of x that are reduced to this one of y */
     for (int d = 0, at = 0; d < x->rank; d++) {
       bool is_gone = gone >> d & 1;
       if (!is_gone) row.box.begin[d] = index[at], row.box.size[d] = 1;

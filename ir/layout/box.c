@@ -297,7 +297,7 @@ typedef struct {
   /* Sums of digits times strides: */
   int64_t kept;                 /* of the unchanged digits, which the peer has in common with the rank */
   int64_t own_cuts;             /* of the digits that cut the rank's own block of `from` */
-  int64_t own_taken, far_taken; /* of the replica to read of the rank's own block, and of another block */
+  int64_t own_taken, far_taken; /* of the digits that choose a replica to read: of its own block, of another's */
 } layout_change;
 
 /* Appends a digit. */

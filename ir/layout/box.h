@@ -43,14 +43,15 @@ typedef struct {
   int64_t begin[MSC_BOX_RANK], size[MSC_BOX_RANK];
 } msc_box;
 
-/* Are all numbers in range, and is no digit used twice?  Everything below expects layouts for which this holds. */
+/* True if all numbers are in range and no digit is used twice. All functions below expect layouts for which this
+ * holds. */
 bool msc_box_mesh_ok(const msc_box_mesh *mesh);
 bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l);
-/* Do the chosen sizes of parts add up to the shape? */
+/* True if the chosen sizes of parts add up to the shape. */
 bool msc_box_shape_ok(const msc_box_layout *l, const int64_t *shape);
 int64_t msc_box_mesh_size(const msc_box_mesh *mesh);
 
-/* Do two digits divide the same parts of one axis?  A digit of size 1 divides nothing. */
+/* True if two digits divide the same parts of one axis. A digit of size 1 divides nothing. */
 bool msc_digits_overlap(msc_digit a, msc_digit b);
 /* One digit of a rank, and what one step of that digit adds to the rank. */
 int64_t msc_digit_of(const msc_box_mesh *mesh, msc_digit d, int64_t rank);

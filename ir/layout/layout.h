@@ -141,8 +141,8 @@ typedef struct {
   int num;
   msc_subaxis atom[MSC_MAX_SUBAXES]; /* in mesh order, major first */
 } msc_atoms;
-/* Prime digits of every axis, refined so that each cut of the given layouts is a border; false when two cuts of an axis
- * have no common refinement. */
+/* Splits every axis into prime digits, refined so that each cut of the given layouts is a border between two of them.
+ * Returns false when two cuts of an axis have no common refinement. */
 bool msc_atoms_of(const msc_mesh *mesh, size_t num_layouts, const msc_layout *const *layouts, msc_atoms *out_atoms);
 /* The digits s as a list of atoms, in order; returns how many.  Their borders are borders of atoms. */
 int msc_atoms_in(const msc_atoms *atoms, int num, const msc_subaxis *s, uint8_t *out_atom);

@@ -134,7 +134,7 @@ bool onnx_build_loop(onnx_node *n) {
   return true;
 }
 
-/* Entry `at` of dimension `axis` of v, without that dimension. */
+/* Builds entry `at` of dimension `axis` of v, without that dimension. */
 static onnx_value *take_entry(onnx_node *n, onnx_value *v, int axis, int64_t at) {
   msc_value *x = onnx_value_of(n, v);
   return onnx_computed(n, onnx_drop_dim(n->b, part_of(n->b, x, axis, at, at + 1), axis));

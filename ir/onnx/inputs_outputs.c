@@ -44,7 +44,8 @@ static const char *next_part(onnx_reader *r, const char **text) {
 
 static bool is_number(const char *text) { return *text && strspn(text, "0123456789") == strlen(text); }
 
-/* The size of a dimension with a name such as "past + 1"; -1: it has no such name, or a part has no size. */
+/* Returns the size of a dimension whose name is a sum, such as "past + 1"; -1: the name is no sum, or the size of a
+ * part is not given. */
 static int64_t sum_of_sizes(onnx_reader *r, const char *text) {
   int64_t sum = 0;
   if (!text || !strchr(text, '+')) return -1;
@@ -55,7 +56,7 @@ static int64_t sum_of_sizes(onnx_reader *r, const char *text) {
   return sum > 0 ? sum : -1;
 }
 
-/* The size given for dimension d of an input, or -1 after a report. */
+/* Returns the size that the user gave for dimension d of an input; -1 after a report. */
 static int64_t open_size(onnx_reader *r, const onnx_value_info *in, int d) {
   const char *place = msc_arena_printf(r->scratch, "%s.%d", in->name, d);
   for (size_t i = 0; i < r->file->num_dims; i++) {

@@ -212,7 +212,7 @@ bool onnx_build_attention(onnx_node *n) {
   double scale = onnx_float(n, "scale", 0), softcap = onnx_float(n, "softcap", 0);
   int64_t mode = onnx_int(n, "qk_matmul_output_mode", 0), left = onnx_int(n, "left_window_size", -1),
           right = onnx_int(n, "right_window_size", -1);
-  onnx_int(n, "softmax_precision", 1); /* read, but it is f32 or f64 always */
+  onnx_int(n, "softmax_precision", 1); /* accepted without effect: softmax is computed in f32 or f64 */
   if (!read_heads(n, &h)) return false;
   msc_dtype type = h.q->type->dtype;
   if (scale == 0) scale = 1 / sqrt((double)h.q->type->dim[3]);

@@ -173,14 +173,15 @@ static onnx_attr decode_attr(decoder *d, proto_bytes b) {
   }
   if (a.ref && !*a.ref) a.ref = NULL;
   if (a.type == ONNX_NO_TYPE) a.type = guess_type(whole);
-  /* `num` counts the list that is there, so it must be the one that the type says */
+  /* `num` is the length of the list that the file has, so the type must name that list */
   if (list && a.type >= ONNX_FLOATS && a.type <= ONNX_STRINGS && (uint32_t)a.type + 1 != list) d->ok = false;
   return a;
 }
 
 /* ---- nodes, graphs, functions ---- */
 
-/* The last place, `  File "a.py", line 3, in f`, in the user's own code, in a trace by PyTorch's exporter. */
+/* Finds the last place, `  File "a.py", line 3, in f`, in a trace by PyTorch's exporter: it is in the user's own
+ * code. */
 static const msc_loc *place_in_trace(decoder *d, const char *trace) {
   static const char head[] = "File \"", middle[] = "\", line ";
   const msc_loc *found = NULL;

@@ -91,7 +91,7 @@ bool onnx_build_instance_norm(onnx_node *n) {
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
 }
 
-/* scale and bias have the shape of the dimensions from axis on, or broadcast to it. */
+/* True if v, a scale or bias or NULL, has exactly the shape of x's dimensions from `axis` on, and x's element type. */
 static bool fits_tail(const msc_value *x, const msc_value *v, int axis) {
   if (!v) return true;
   if (v->type->rank != x->type->rank - axis || v->type->dtype != x->type->dtype) return false;

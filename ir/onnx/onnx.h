@@ -93,7 +93,7 @@ onnx_value *onnx_constant(onnx_node *n, const msc_type *type, const void *data);
 /* Elements of operand i, which must be known now: integers of any type, or floats.  NULL after a report. */
 const int64_t *onnx_const_ints(onnx_node *n, size_t i, size_t *out_num);
 const double *onnx_const_floats(onnx_node *n, size_t i, size_t *out_num);
-/* The one element of operand i. */
+/* Read the one element of operand i, which must be a constant. */
 bool onnx_const_int(onnx_node *n, size_t i, int64_t *out_v);
 bool onnx_const_float(onnx_node *n, size_t i, double *out_v);
 
@@ -106,17 +106,18 @@ const char *onnx_text(onnx_node *n, const char *name, const char *absent);
 /* Copies an attribute's integers; returns how many, -1: absent, -2 after a report: more than max. */
 int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max);
 
-/* Reads a dimension of a tensor of `rank`, which may be counted from the end. */
+/* Converts `axis`, which may be negative to count from the end, to a dimension of a tensor of `rank`. */
 bool onnx_axis(onnx_node *n, int64_t axis, int rank, int *out_axis);
-/* Integers of operand i, or before opset `since` of the attribute `name`; *out_num is -1 when both are absent. */
+/* Reads integers from operand i, or, in opsets before `since`, from the attribute `name`; *out_num is -1 when both are
+ * absent. */
 bool onnx_ints_of(onnx_node *n, size_t i, const char *name, int since, int64_t *out_v, int max, int *out_num);
 /* Builds the nodes of a graph in an attribute, which see the names of the node's own graph; `in` are the graph's
  * inputs, and out_value receives its results. */
 bool onnx_run_graph(onnx_node *n, const onnx_graph *g, size_t num_in, onnx_value *const *in, onnx_value **out_value);
 onnx_value *onnx_new_value(onnx_node *n);
-/* A tensor that ops compute; NULL: v is. */
+/* Makes the value of a tensor that ops compute; NULL if v is NULL. */
 onnx_value *onnx_computed(onnx_node *n, msc_value *v);
-/* The file that the node is in. */
+/* Returns the file that contains the node. */
 const msc_model_bytes *onnx_file(const onnx_node *n);
 
 /* ---- words for what builders build often ---- */
@@ -126,19 +127,20 @@ static inline msc_value *like(msc_builder *b, const msc_value *x, double c) { re
 
 /* Transposes x so that dimension `from` becomes dimension `to`; the others keep their order. */
 msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to);
-/* Reshapes x so that a dimension of size 1 comes in at place `dim`; without its dimension `dim`, which has size 1. */
+/* Reshape x: the first inserts a dimension of size 1 at place `dim`, the second removes dimension `dim`, whose size is
+ * 1. */
 msc_value *onnx_insert_dim(msc_builder *b, msc_value *x, int dim);
 msc_value *onnx_drop_dim(msc_builder *b, msc_value *x, int dim);
-/* A constant tensor of doubles. */
+/* Builds a constant tensor from doubles. */
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v);
-/* The places where both masks are true; a mask that is NULL is true everywhere. */
+/* Builds the mask that is true where x and y are; a mask that is NULL is true everywhere. */
 msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim);
-/* x's element type for sums and roots: f16 and bf16 become f32. */
+/* Casts x to the element type in which sums and roots are computed: f16 and bf16 become f32. */
 static inline msc_value *widen(msc_builder *b, msc_value *x) {
   return x ? cast(b, x, widen_dtype(x->type->dtype)) : NULL;
 }
-/* A product as numpy's matmul: leading dimensions broadcast, vectors are rows or columns. */
+/* Builds a product like numpy's matmul: leading dimensions broadcast, and vectors are rows or columns. */
 msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,
                         int first); /* reduces dimensions from first on */

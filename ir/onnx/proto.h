@@ -19,15 +19,15 @@ typedef enum { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FIXED
 typedef struct {
   uint32_t number;
   proto_wire wire;
-  uint64_t scalar;   /* of all but bytes */
+  uint64_t scalar;   /* the value, unless wire is PROTO_BYTES */
   proto_bytes bytes; /* a text, a message, or packed numbers */
 } proto_field;
 
-/* The next field; false at the end, or at a fault: then *ok is false, too. */
+/* Reads the next field. Returns false at the end, and at a fault, when *ok is false, too. */
 bool proto_next(proto_bytes *from, proto_field *out_field, bool *ok);
 
 /* Reads the next number of a repeated field, packed or not, and moves f behind it. `wire`: the encoding of an element.
- * False: there is none left, or it is broken (then *ok is false). */
+ * Returns false if no number is left, or if the field is broken: then *ok is false. */
 bool proto_number(proto_field *f, proto_wire wire, uint64_t *out_number, bool *ok);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct onnx_scope {
   const struct onnx_scope *outer;
   size_t num_opsets;
   const onnx_opset *opset;
-  const onnx_node *caller; /* of a function: the node that calls it */
+  const onnx_node *caller; /* inside a function the node that calls it, else NULL */
   const onnx_function *function;
 } onnx_scope;
 
@@ -32,7 +32,7 @@ struct onnx_reader {
   onnx_scope *scope;
   int depth, num_errors;
   size_t num_nodes;
-  int64_t fold_work; /* done so far */
+  int64_t fold_work; /* spent so far on folding constants */
   bool sizes_vary; /* the file is also read for other sizes */
   bool *dim_used, *fixed_used;
   struct unknown_op {
@@ -47,7 +47,7 @@ struct onnx_reader {
 /* Reports an error at the place in the file; `name` of the op, or NULL. Returns false. */
 bool onnx_report(onnx_reader *r, const char *name, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
 const msc_loc *onnx_node_loc(onnx_reader *r, const onnx_node_proto *p);
-/* The node's name, or that of its first result. */
+/* Returns the node's name, or else that of its first result. */
 const char *onnx_name_of(onnx_reader *r, const onnx_node_proto *p);
 /* Counts an op that msc does not read; one message at the end reports all of them. */
 void onnx_count_unknown(onnx_reader *r, const onnx_node_proto *p);
@@ -56,7 +56,7 @@ void onnx_report_unknown(onnx_reader *r);
 /* ---- operands.c ---- */
 
 onnx_value *onnx_value_new(onnx_reader *r, onnx_value_kind kind);
-/* The value of a name; NULL: it is not defined yet. */
+/* Returns the value of a name; NULL: the name is not defined yet. */
 onnx_value *onnx_find_value(const onnx_scope *s, const char *name);
 /* Defines a name in the innermost scope; false after a report: the name is defined already. */
 bool onnx_define(onnx_reader *r, const char *name, onnx_value *v);
@@ -66,7 +66,7 @@ msc_value *onnx_take(onnx_reader *r, onnx_value *v);
 
 /* ---- run_nodes.c ---- */
 
-/* The version of the operators of a domain that are in force; 0: the file says none. */
+/* Returns the version of a domain's operators that the file uses; 0: the file names none. */
 int onnx_opset_of(const onnx_reader *r, const char *domain);
 onnx_scope *onnx_enter(onnx_reader *r, const onnx_scope *outer);
 bool onnx_run_nodes(onnx_reader *r, size_t num, const onnx_node_proto *node);
@@ -78,7 +78,7 @@ bool onnx_read_inits(onnx_reader *r, const onnx_graph *g);
  * is used. */
 bool onnx_read_inputs(onnx_reader *r);
 bool onnx_read_outputs(onnx_reader *r);
-/* Names of the sizes that inputs leave open and the user did not give. */
+/* Lists the names of the sizes that inputs leave open and the user did not give; returns how many. */
 size_t onnx_list_open_sizes(onnx_reader *r, const char *const **out_name);
 
 #endif

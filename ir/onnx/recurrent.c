@@ -21,7 +21,8 @@ typedef struct {
   bool coupled;             /* of an LSTM: the forget gate is 1 - the input gate */
 } cell;
 
-/* The part of operand i for this direction, without the dimension of directions; NULL: absent. */
+/* Builds the part of operand i that is for this direction, without the dimension of directions; NULL: the operand is
+ * absent. */
 static msc_value *part_of_direction(cell *k, size_t i) {
   if (!onnx_has(k->n, i)) return NULL;
   return onnx_drop_dim(k->n->b, part_of(k->n->b, onnx_in(k->n, i), 0, k->direction, k->direction + 1), 0);
@@ -145,7 +146,8 @@ static bool multiply_inputs(cell *k, msc_value *x) {
   return k->products != NULL;
 }
 
-/* Builds all steps of one direction: y [steps,1,batch,size], and in the cell the state after the last. */
+/* Builds all steps of one direction. *out_y is y [steps,1,batch,size], and the cell holds the state after the last
+ * step. */
 static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first, msc_value *lengths,
                           msc_value **out_y) {
   msc_builder *b = k->n->b;

@@ -142,14 +142,14 @@ static void mark_inputs(onnx_node *n) {
 
 /* ---- constants that follow from sizes ---- */
 
-/* Does one of its operands grow with sizes of inputs? */
+/* True if an operand of the node grows with the sizes of inputs. */
 static bool operand_grows(const onnx_node *n) {
   bool found = false;
   for (size_t i = 0; i < n->num_in; i++) found |= n->in[i] && n->in[i]->grows;
   return found;
 }
 
-/* Is it a node whose operands are the sizes of its result? */
+/* True if the operands of the node state the sizes of its result. */
 static bool result_grows(const onnx_node *n) {
   static const char *const names[] = {"Range", "ConstantOfShape", "Expand", "Tile", "Pad", "OneHot"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -157,7 +157,7 @@ static bool result_grows(const onnx_node *n) {
   return false;
 }
 
-/* Is it a node that repeats elements, by numbers that depend on sizes of inputs? */
+/* True if the node repeats elements as often as sizes of inputs say. */
 static bool repeats_by_sizes(const onnx_node *n) {
   bool varies = false;
   for (size_t i = 0; i < n->num_in; i++) varies |= n->in[i] && n->in[i]->varies;

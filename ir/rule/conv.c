@@ -6,7 +6,7 @@
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
 
-/* Dimension `dim` of tensor: `major` alone, or with a minor letter when it has more than one element. */
+/* Gives dimension `dim` of a tensor the letter `major`, and behind it `minor` if that has more than one element. */
 static void give_two(msc_rule *rule, size_t tensor, int dim, char major, int64_t size, char minor, int64_t minor_size) {
   msc_rule_give(rule, tensor, dim, major, size);
   if (minor_size > 1) msc_rule_give(rule, tensor, dim, minor, minor_size);
@@ -31,7 +31,8 @@ static void give_channels(msc_rule *rule, const msc_conv *c, size_t tensor, int 
   else give_two(rule, tensor, dim, 'g', c->groups, letter, size);
 }
 
-/* x n(gc)(hs)(wt), weights (go)c.., y n(go)hw; two of them are the operands, the third is the result. */
+/* Gives the letters of x, n(gc)(hs)(wt); of the weights, (go)c..; and of y, n(go)hw. Two of these tensors are the op's
+ * operands, the third is its result. */
 bool rule_conv2d(const msc_op *op, msc_rule *rule) {
   msc_conv c = msc_conv_of(op);
   size_t x = op->kind == OP_conv2d_transpose ? 2 : 0;

@@ -310,8 +310,9 @@ static void give_whole(msc_rule *rule, size_t tensor, reshape_side *w, int *num)
   }
 }
 
-/* From the major end of both shapes, each common factor is a letter of both: [4,6]->[24] is a,b->(ab).  From where two
- * factors have none in common, as 3 and 4 in [12,8]->[16,6], the rest stays whole. */
+/* Gives each factor that both shapes have in common, beginning at their major ends, a letter of both: [4,6]->[24] is
+ * a,b->(ab). Where the next two factors have no common divisor, as 3 and 4 in [12,8]->[16,6], the remaining dimensions
+ * have no letters. */
 bool rule_reshape(const msc_op *op, msc_rule *rule) {
   reshape_side x = side_of(op->in[0].value->type), y = side_of(op->out[0].type);
   int num = 0;
@@ -470,7 +471,7 @@ static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lea
   for (int d = lead; d < t->rank; d++) msc_rule_give(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
 }
 
-/* The last dimension of indices has no letter. */
+/* Gives the letters of gather_nd; the last dimension of indices has none. */
 bool rule_gather_nd(const msc_op *op, msc_rule *rule) {
   const msc_type *indices = msc_rule_tensor_type(op, 1);
   int lead = indices->rank - 1;

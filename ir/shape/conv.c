@@ -160,7 +160,7 @@ static bool set_num_windows(msc_op *op, msc_window *w, int i) {
                      w->kernel, w->dilation, names[i], w->x, w->low, w->high);
 }
 
-/* Reads attribute `size` as x's height and width, over which there must be as many windows as y has. */
+/* Reads attribute `size` as the height and width of x. False after a report, also if x has not as many windows as y. */
 static bool size_attr(msc_op *op, msc_conv *c, const int64_t *windows) {
   int64_t size[2];
   int n = msc_op_ints(op, "size", size, 2);

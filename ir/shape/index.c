@@ -188,7 +188,8 @@ bool shape_one_hot(msc_op *op) {
 
 /* ---- along one dimension ---- */
 
-/* Attribute `dtype` as the element type of indices below n: i32 or i64. */
+/* Reads attribute `dtype`, i32 or i64, as the element type of indices below n. False after a report: they do not
+ * fit. */
 static bool index_dtype_attr(msc_op *op, int64_t n, msc_dtype *out_dtype) {
   *out_dtype = msc_op_dtype(op);
   return *out_dtype == MSC_I64 || n <= INT32_MAX ||

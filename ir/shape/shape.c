@@ -544,7 +544,8 @@ static bool check_numbered_rows(msc_op *op) {
   return true;
 }
 
-/* w and its state m and v alike, indices and order [n], rows g, and scalars. */
+/* Checks a lazy update: m and v have w's type; indices and order are lists [n], g has rows like w's; t, ok and rate are
+ * scalars. */
 bool shape_lazy_update(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && check_numbered_rows(op));
   for (size_t i = 1; i < op->num_in; i++) {

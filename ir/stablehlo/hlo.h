@@ -101,32 +101,32 @@ typedef struct {
   int num_in; /* -1: any number */
 } hlo_row;
 
-/* Reports at the op, with its name; false. */
+/* Reports an error at the op, with its name; returns false. */
 bool hlo_refuse(hlo_node *n, const char *fmt, ...) MSC_PRINTF(2, 3);
 /* Sets the only result; false when v is NULL. */
 bool hlo_set(hlo_node *n, msc_value *v);
 
-/* NULL: absent. */
+/* Returns an attribute; NULL if it is absent. */
 const hlo_value *hlo_attr(const hlo_node *n, const char *name);
-/* The integers of an attribute, which may be absent (0 of them); -1 after a report. */
+/* Reads the integers of an attribute; returns how many, 0 if it is absent, -1 after a report. */
 int hlo_ints(hlo_node *n, const char *name, int64_t *out, int max);
-/* The integers of a list or dense value; -1: it holds something else, or more than `max`. */
+/* Reads the integers of a list or dense value; returns how many, -1 if it holds anything else, or more than `max`. */
 int hlo_ints_of(const hlo_value *v, int64_t *out, int max);
 bool hlo_has_word(const hlo_op *op, const char *word);
-/* The element that all elements of a constant are equal to. */
+/* Reads the element that all elements of a constant are equal to; false if there is none. */
 bool hlo_splat(const msc_value *v, double *out);
-/* True if its elements are places along a dimension: 0, 1, 2 .. */
+/* True if the elements of v count the positions along a dimension: 0, 1, 2 ... */
 bool hlo_counts(const msc_value *v);
 
-/* The op between two elements of a reduction; of truth values "and" is their smallest, "or" their largest. */
+/* The op by which a reduction combines two elements. Of truth values "and" takes the smaller, "or" the larger. */
 typedef struct {
   msc_op_kind kind;
   msc_reduction reduction;
   bool logical;
 } hlo_combiner;
 
-/* The op between two elements by which an op reduces: `applies stablehlo.add`, or that of its only region.  False: it
- * has none. */
+/* Finds by which op a reduction combines two elements: `applies stablehlo.add`, or the op in its only region. False:
+ * there is none. */
 bool hlo_combiner_of(const hlo_op *op, hlo_combiner *out_combiner);
 
 /* ---- linear_places.c ---- */
@@ -136,7 +136,8 @@ typedef struct {
   int64_t v[MSC_MAX_RANK];
 } hlo_dims;
 
-/* The windows of an operand whose elements correspond to those of another tensor, a result or updates. */
+/* How the elements of a tensor, a result or updates, correspond to windows of an operand at places that indices
+ * give. */
 typedef struct {
   hlo_dims window;         /* dimensions of the other tensor that are the window's, in the operand's order */
   hlo_dims single;         /* dimensions of the operand of which a window has one element, and the other tensor none */
@@ -146,9 +147,9 @@ typedef struct {
   int64_t vector;          /* the dimension of the indices in which the numbers of a place stand */
 } hlo_places;
 
-/* For each element of a tensor of `type` the number of the operand's element that it belongs to, row by row, as i32.
- * Windows that do not lie inside are moved; out_inside, unless it is NULL: true where they did, NULL if all must.  NULL
- * after a report. */
+/* Builds, for each element of a tensor of `type`, the index of the operand's element that belongs to it, row by row, as
+ * i32. Windows that reach outside the operand are moved inside. *out_inside, unless out_inside is NULL: a mask that is
+ * true where windows were inside, or NULL if all must be. Returns NULL after a report. */
 msc_value *hlo_linear_places(hlo_node *n, const hlo_places *p, const msc_type *operand, msc_value *indices,
                              const msc_type *type, msc_value **out_inside);
 

@@ -302,7 +302,7 @@ static bool fill_from_hex(hlo_text *r, const char *hex, msc_tensor *t) {
   return true;
 }
 
-/* dense<...> : type; the type stands behind the elements. */
+/* Reads dense<...> : type, whose type stands behind the elements. */
 static bool take_dense(hlo_text *r, hlo_value *out) {
   const char *elements = r->p;
   int depth = 0;

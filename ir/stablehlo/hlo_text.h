@@ -24,23 +24,24 @@ typedef struct {
 } hlo_text;
 
 const msc_loc *hlo_here(hlo_text *r);
-/* Reports that `what` is expected, and what is here instead; false. */
+/* Reports that `what` is expected, and what stands here instead; returns false. */
 bool hlo_fault(hlo_text *r, const char *what);
 void hlo_skip_space(hlo_text *r);
-/* Is `what` next?  If it ends with a letter, the word in the text must end there too. */
+/* True if `what` is next. If it ends with a letter, the word in the text must end there, too. */
 bool hlo_see(hlo_text *r, const char *what);
 bool hlo_take_if(hlo_text *r, const char *what);
 bool hlo_expect(hlo_text *r, const char *what);
 const char *hlo_expect_word(hlo_text *r, const char *what);
-/* The text in quotes that begins here, without its escapes. */
+/* Reads the quoted text that begins here; returns it without escapes. */
 const char *hlo_take_text(hlo_text *r);
 const msc_type *hlo_take_type(hlo_text *r);
 bool hlo_take_value(hlo_text *r, hlo_value *out);
-/* Members NAME = VALUE, or NAME alone, until `close`, which is taken. */
+/* Reads members NAME = VALUE, or NAME alone, up to and including `close`. */
 bool hlo_take_members(hlo_text *r, const char *close, size_t *num, hlo_value **member);
 /* Finds all #loc3 = loc(...), which stand in front of the module and behind it. */
 void hlo_note_locs(hlo_text *r);
-/* loc(...), if it is next: its file and line, where it says any, and the first text in it that is no file. */
+/* Reads loc(...) if it is next: *out is its file and line, if it has any; *out_said the first text in it that is no
+ * file. */
 bool hlo_take_loc(hlo_text *r, const msc_loc **out, const char **out_said);
 
 #endif

@@ -108,7 +108,7 @@ static bool take_signature(hlo_text *r, hlo_op *op) {
   return true;
 }
 
-/* reducer(%a: type, %b: type) (%c: type, %d: type) { ops } behind a reduction's types. */
+/* Reads reducer(%a: type, %b: type) (%c: type, %d: type) { ops }, which stands behind a reduction's types. */
 static bool take_reducer(hlo_text *r, hlo_op *op) {
   msc_grow(r->arena, op->region, op->num_regions);
   hlo_region *to = &op->region[op->num_regions++];

@@ -473,7 +473,7 @@ static msc_module *read_main(hlo_reader *r, const hlo_func *f, msc_module *m) {
 
 msc_module *msc_read_stablehlo(msc_context *ctx, const char *name, const char *text, size_t bytes) {
   msc_arena *scratch = msc_arena_new(ctx);
-  char *copy = msc_arena_alloc(scratch, bytes + 1); /* what parses numbers needs a zero behind the text */
+  char *copy = msc_arena_alloc(scratch, bytes + 1); /* functions that parse numbers need a zero behind the text */
   memcpy(copy, text, bytes);
   hlo_reader r = {.ctx = ctx, .scratch = scratch, .module = hlo_parse(ctx, scratch, name, copy, bytes)};
   const hlo_func *f = NULL;

@@ -90,7 +90,8 @@ void msc_element_text(msc_dtype dtype, const void *element, char out[MSC_NUMBER_
 
 /* ---- reading ---- */
 
-/* Reads a number by strtod without its point, which depends on the locale: "-1.25e3" as "-125e1". */
+/* Reads a decimal number by strtod, which is given no point, as that depends on the locale: "-1.25e3" becomes
+ * "-125e1". */
 static double read_decimal(const char *text, size_t num) {
   char digits[MSC_MAX_NUMBER + 32];
   size_t n = 0, i = 0;

@@ -51,8 +51,8 @@ static bool parse_quoted(msc_parser *p, const char *name, msc_token *out_text) {
   return msc_expect(p, MSC_TOK_STRING, "a string") && msc_expect(p, '>', "'>'");
 }
 
-/* The layout of a text; the last few texts are kept with their layouts, because texts repeat and a faulty one is
- * reported once. */
+/* Returns the layout of a text. The last few texts are kept with their layouts, because texts repeat, and so that a
+ * faulty one is reported once. */
 static const msc_layout *find_layout(msc_parser *p, msc_token t) {
   size_t hash = t.num;
   for (size_t i = 0; i < t.num; i++) hash = hash * 31 + (unsigned char)t.at[i];
@@ -306,7 +306,7 @@ static const char *join_texts(msc_parser *p, const char *a, const char *b) {
   return msc_intern(p->ctx, msc_arena_printf(p->scratch, "%s/%s", a, b));
 }
 
-/* `"file":1:2`, `"name"` or `"name"(place)` */
+/* Parses a place: `"file":1:2`, `"name"` or `"name"(place)`. */
 static bool parse_named(msc_parser *p, loc_text *out) {
   const char *text = msc_token_string(p, p->tok);
   int64_t line, col;
