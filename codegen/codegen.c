@@ -389,7 +389,7 @@ static void set_features(msc_codegen *cg, msc_machine_code *out) {
   const char *const *cpu = msc_cpu_features(cg->llvm.cpu.level, &num), *const *also =
                                                                            msc_cpu_bf16_features(cg->bf16, &more);
   const char **all = msc_new_array(cg->arena, const char *, num + more + 1);
-  if (MSC_SANITIZED) all[out->num_features++] = "address-sanitizer"; /* the process's, see sanitize.c */
+  if (MSC_SANITIZED) all[out->num_features++] = "address-sanitizer"; /* of the process, not the CPU: see sanitize.c */
   for (size_t i = 0; i < num; i++) all[out->num_features++] = cpu[i];
   for (size_t i = 0; i < more; i++) all[out->num_features++] = also[i];
   qsort(all, out->num_features, sizeof *all, compare_kernel_names);

@@ -1,10 +1,10 @@
-/* codegen.h: from ops with local shapes to machine code: what the kernels of a plan are and how they are called.
+/* codegen.h: ops with local shapes in; machine code of the plan's kernels, and how they are called, out.
  *
  * A kernel of a CPU is  void kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double
- * *scalars) and does items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut into
- * items.  A kernel of a GPU takes the same one by one: its buffers, each a pointer aligned to 16 bytes; the extent as
- * int64_t; its dims as int64_t; its scalars as double.  It is launched as ceil(extent / grain) blocks of
- * msc_kernel.threads threads, in one dimension.
+ * *scalars) and computes items [begin, end) of its launch's extent.  Its results never depend on how the extent is cut
+ * into items.  A kernel of a GPU has these as separate parameters: each buffer, a pointer aligned to 16 bytes; the
+ * extent, an int64_t; each of its dims, an int64_t; each of its scalars, a double.  It is launched as
+ * ceil(extent / grain) blocks of msc_kernel.threads threads, in one dimension.
  *
  *   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu});
  *   msc_kernel_call call;
@@ -60,8 +60,8 @@ typedef struct {
   uint64_t entry, bytes;
   uint32_t num_buffers, num_dims, num_scalars;
   uint64_t narrow_scalars; /* a GPU's kernel takes them as f32 */
-  uint32_t threads;    /* of a block on a GPU: entry and bytes are 0; else 0 */
-  msc_builtin builtin; /* not MSC_BUILTIN_NONE: the runtime has the code */
+  uint32_t threads;        /* per block of a GPU, where entry and bytes are 0; else 0 */
+  msc_builtin builtin;     /* if not MSC_BUILTIN_NONE, the code is in the runtime */
 } msc_kernel;
 
 /* The kernels for one GPU architecture. */
@@ -74,7 +74,7 @@ typedef struct {
 } msc_image;
 
 typedef struct {
-  const void *bytes;      /* position independent; text, then read-only data on a page of its own; of a GPU none */
+  const void *bytes; /* position independent: text, then read-only data on a page of its own; none for a GPU */
   uint64_t num_bytes, text_bytes;
   size_t num_kernels;
   const msc_kernel *kernel;
@@ -82,7 +82,7 @@ typedef struct {
   size_t num_features;    /* CPU features the code needs, LLVM's names, sorted */
   const char *const *feature;
   size_t num_images;
-  const msc_image *image; /* of a GPU, best first */
+  const msc_image *image; /* for a GPU, best first */
   const char *text;       /* LLVM IR of all of it; NULL unless msc_codegen_want_text was called */
 } msc_machine_code;
 
@@ -109,8 +109,9 @@ typedef struct {
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target);
 /* Adds a fused op, or any single op that is no collective; a matmul becomes a generated kernel, which is slow. */
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
-/* Adds the kernels of a product of any float type, on a CPU. `block`: how many terms are summed as a block; kernels of
- * bf16 are chosen by it, and by nothing in which ranks may differ. False: the CPU has no fused multiply-add. */
+/* Adds the kernels of a matrix product of any float type, for a CPU. `block`: how many terms are summed as one block.
+ * The kernels of bf16 are chosen by `block`, and never by what may differ between ranks. Returns false if the CPU
+ * has no fused multiply-add. */
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block,
                          msc_product_kernels *out_kernels);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */

@@ -13,13 +13,13 @@ typedef struct {
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
   double time_limit_s;         /* of the search for strategies; 0: none */
   msc_pass_memory *of_cluster; /* what passes keep for each other in this compilation; NULL: msc_compile makes it */
-  msc_pass_memory *of_text;    /* what passes keep for each other in compilations of modules with one text; or NULL */
+  msc_pass_memory *of_text;    /* what passes keep for each other in all compilations of the same IR text; or NULL */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
   const char *model_folder;    /* relative to the plan's, for its weights; NULL: the same */
   const char *dump_dir;        /* IR after every pass that changed it; or NULL */
   int verify;                  /* MSC_VERIFY_... */
-  bool want_text;              /* `after` gets the IR */
+  bool want_text;              /* the callback `after` receives the IR's text */
   const char *flags;           /* repeated in a reproducer; or NULL */
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
@@ -86,8 +86,8 @@ typedef struct {
   uint64_t parameters, state;
   uint64_t sums;       /* of gradients over micro-batches */
   uint64_t copies;     /* of parameters, which all micro-batches read */
-  uint64_t carried;    /* from one section of a micro-batch to a later one */
-  uint64_t messages;   /* from other stages, under way */
+  uint64_t carried;    /* values that live from one section of a micro-batch to a later one */
+  uint64_t messages;   /* mailboxes for values that other stages send */
   uint64_t alignment;  /* between what is kept */
   uint64_t inputs;     /* all slots */
   uint64_t scratch;    /* of the larger section */

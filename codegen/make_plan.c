@@ -110,7 +110,8 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
 
 /* ---- from the search on ---- */
 
-/* The plan of a module whose passes have all run, with the LLVM IR of its code if that is to be handed out. */
+/* Makes the plan of a module whose passes have all run. The plan has the LLVM IR of its code, too, if options->emitted
+ * is set: that will be called with it. */
 static msc_plan *plan_of_module(msc_context *ctx, const msc_module *m, const msc_compile_options *options,
                                 msc_plan_wants_code *wants, void *user) {
   const char *code = NULL;
@@ -209,7 +210,7 @@ typedef struct {
   bool limited;       /* the bound decided */
 } bounded_run;
 
-/* Makes the plan of a module at `propagated`. */
+/* Makes the plan of a module at the checkpoint `propagated` within the bound of r, and fills the rest of r. */
 static void make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, bounded_run *r) {
   msc_func *f = msc_step_func(m);
   if (f) msc_func_put(f, msc_fact_search_room(r->room));

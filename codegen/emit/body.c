@@ -10,7 +10,7 @@ static LLVMValueRef read_scalar(msc_emit *e, const msc_instr *in) {
   return LLVMTypeOf(v) == type ? v : LLVMBuildFPTrunc(e->b, v, type, "");
 }
 
-/* Philox4x32-10 in 64-bit lanes, so that one multiplication gives both halves of a product; see ir/abi/philox.h. */
+/* Emits Philox4x32-10 (ir/abi/philox.h) in 64-bit lanes, so that one multiplication gives both halves of a product. */
 static LLVMValueRef emit_philox(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   LLVMBuilderRef B = e->b;

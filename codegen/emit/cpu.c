@@ -62,7 +62,7 @@ static void emit_block(msc_walk *w, LLVMValueRef first) {
   LLVMBasicBlockRef whole = msc_ir_block(e), rest = msc_ir_block(e), after = msc_ir_block(e);
   uint16_t outside = w->bound;
   msc_ir_loop loop;
-  msc_walk_emit_ready(w, NULL); /* what both branches share */
+  msc_walk_emit_ready(w, NULL); /* emits what both branches use */
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, end, size, ""), whole, rest);
   LLVMPositionBuilderAtEnd(e->b, whole);
   if (!w->h->axis[lane].baked_size || w->h->axis[lane].baked_size >= width) {
@@ -85,8 +85,8 @@ static void emit_block(msc_walk *w, LLVMValueRef first) {
 
 /* ---- transposes ---- */
 
-/* Emits lanes x lanes elements at (row, column), transposed by way of the stack; `tile`: stack memory for each
- * transposed load. */
+/* Emits the square of lanes x lanes elements at (row, column). It is transposed by way of the stack: `tile` points to
+ * stack memory for each load that is transposed. */
 static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVMValueRef *tile) {
   msc_emit *e = &w->e;
   int num = w->h->lanes;

@@ -241,8 +241,8 @@ LLVMValueRef msc_math_atan(msc_emit *e, LLVMValueRef x);
 /* ---- nvvm.c: scalars or vectors of f32 by instructions of NVIDIA's GPUs ---- */
 
 extern const msc_llvm_math msc_nvvm_math;
-/* exp x of x <= 0, with a relative error of (2 + |x|) 2^-23: for terms of a sum that is at least 1, of which it is at
- * most 2^-22 (|x| exp x is at most 1/e), and for its factors. */
+/* Emits exp x for x <= 0. The relative error is (2 + |x|) 2^-23, so the absolute error is at most 2^-22: accurate
+ * enough for the terms of a sum that is at least 1, and for the factors that scale such terms. */
 LLVMValueRef msc_nvvm_exp_of_term(msc_emit *e, LLVMValueRef x);
 
 /* ---- emit/product.c ---- */

@@ -167,7 +167,7 @@ static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *ou
   LLVMValueRef m = LLVMBuildBitCast(e->b, LLVMBuildSub(e->b, w, LLVMBuildShl(e->b, n, msc_ir_int(w, fraction), ""), ""),
                                     LLVMTypeOf(x), "");
   n = LLVMBuildSub(e->b, n, LLVMBuildSelect(e->b, tiny, msc_ir_int(w, fraction), msc_ir_int(w, 0), ""), "");
-  /* AVX2 cannot convert 64-bit integers to floats: they become the low bits of 1.5 2^52 */
+  /* AVX2 cannot convert 64-bit integers to floats: n is added to the low bits of 1.5 2^52, then that is subtracted */
   LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23);
   *out_n = fsub(e, LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, n, to_bits(e, magic), ""), LLVMTypeOf(x), ""), magic);
   return fsub(e, m, msc_ir_real(x, 1));

@@ -186,7 +186,8 @@ static void emit_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRe
   LLVMSetAlignment(LLVMBuildStore(e->b, v, p), alignment(e, a));
 }
 
-/* Loads under a guard: zeros where it is false, read from a spare place, or instead of the first element. */
+/* Loads a vector under a guard. Where the guard is false the result is zero: the load reads the spare place, which
+ * holds zeros, or, on a target without one, the buffer's first element, whose value is replaced. */
 static LLVMValueRef read_guarded(msc_emit *e, const access *a, LLVMValueRef guard) {
   LLVMValueRef p = pointer_to(e, a, a->place);
   if (!guard) return emit_read(e, a, a->vector, p);

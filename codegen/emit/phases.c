@@ -107,7 +107,7 @@ void msc_walk_keep_rows(msc_walk *w) {
     for (int i = 1; i < w->h->num_instrs; i++)
       if (ph.needed[i] && !needed_in[i]++) first[i] = (uint8_t)number;
   }
-  for (int i = 1, num = 0; i < w->h->num_instrs && num < 4; i++) { /* 4 rows of f64 are 264 KB of stack */
+  for (int i = 1, num = 0; i < w->h->num_instrs && num < 4; i++) { /* 4 rows of f64: 264 KB of stack */
     if (needed_in[i] < 2 || msc_nest_info_of(&e->p->instr[i])->size < 10) continue;
     num++;
     w->kept[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1),

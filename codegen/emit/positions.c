@@ -15,7 +15,7 @@ void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at) {
   forget_values(w, msc_bit(axis));
 }
 
-/* Gives several axes their positions, from a number in row-major order. */
+/* Gives the axes in the set `axes` their positions, which it computes from a number in row-major order. */
 void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes) {
   msc_emit *e = &w->e;
   for (int a = w->h->num_axes - 1; a >= 0; a--) {

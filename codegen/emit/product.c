@@ -197,13 +197,14 @@ static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
-/* A panel of rows of a transposed a that is packed, and the rows that there are in each vector of a term. */
+/* A panel that is packed from rows of a, which is stored transposed: `from` points into a, `to` to the panel, and
+ * mask[v] selects the lanes of a term's vector v whose rows exist. */
 typedef struct {
   LLVMValueRef from, to, mask[64];
 } row_panel;
 
-/* Packs terms first .. last - 1 of a panel. Vectors may write behind a term's rows, unless `exactly`. even: no zeros
- * fill pairs, so that those of all blocks are neighbours. */
+/* Packs terms first .. last - 1 of a panel. Vectors may write behind a term's rows, unless `exactly`. `even`: no block
+ * ends with a pair that zeros fill, so the pairs of all blocks lie one after another. */
 static void pack_panel(product *p, const multiplying *x, const row_panel *panel, LLVMValueRef first, LLVMValueRef last,
                        bool even, bool exactly) {
   msc_ir_loop terms;
@@ -306,14 +307,14 @@ _Static_assert((int)CARRIED <= (int)MAX_CARRIED, "a loop carries the sums of two
  * addresses that it can compute from a counter. */
 typedef struct {
   int height;
-  LLVMValueRef row[ROWS_APART]; /* elements from a pointer's row to those behind it */
+  LLVMValueRef row[ROWS_APART]; /* row[i]: elements from a pointer's row to the i-th row behind it */
   LLVMValueRef a, b;            /* the next terms */
 } walk;
 
 static int num_sums(const product *p, const walk *w) { return w->height * p->vectors; }
 static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
-/* sum + a b; for pairs, both terms are added. */
+/* Emits sum + a b; an element of pairs adds the products of both its terms. */
 static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
   LLVMValueRef arg[3] = {a, b, sum};
   if (!p->pairs) return msc_ir_call(&p->e, "llvm.fma", 1, &p->vector, 3, arg);
@@ -323,8 +324,8 @@ static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVM
   return msc_ir_call(&p->e, "llvm.x86.avx512bf16.dpbf16ps.512", 0, NULL, 3, arg);
 }
 
-/* The next term of a row; a: the pointers of the group. The machine multiplies a register by eight at most: two rows of
- * elements of four bytes are one register times eight, which is that of one row. */
+/* Returns the address of the next term of a row; `a`: the pointers of the group. An address may scale a register by at
+ * most eight. Two rows of elements of four bytes are therefore the distance of one row times eight. */
 static LLVMValueRef at_row(product *p, const walk *w, const LLVMValueRef *a, int row) {
   enum { TWO = 2, MOST = 8 };
   LLVMValueRef pointer = a[row / ROWS_APART], one = w->row[1];

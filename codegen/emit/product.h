@@ -13,8 +13,8 @@ typedef struct {
   LLVMBuilderRef b;
   LLVMTypeRef elem, vector;
   int lanes, width, height;
-  int vectors;       /* of a row of b that are summed together */
-  int span;          /* columns that are summed together */
+  int vectors;       /* vectors of a row of b whose sums are computed at once */
+  int span;          /* columns whose sums are computed at once */
   int64_t bytes;     /* of an element */
   msc_dtype operand; /* a and b: the same, or narrower */
   LLVMTypeRef operand_elem, operand_vector;

@@ -15,7 +15,7 @@ enum {
   A_TILE = 4,                         /* first register of rows of a; 0 to 3 have sums */
   B_TILE = 6,                         /* first register of columns of b */
   ROWS_AT_ONCE = 4,                   /* rows of sums that are added at once */
-  LINES = 8,                          /* of the next panel of b that are fetched while a chunk is multiplied */
+  LINES = 8,                          /* lines of the next panel of b that are fetched while a chunk is multiplied */
   SUMS = MSC_TILE_HEIGHT * 2 * PAIRS, /* elements of the sums of a block */
 };
 
@@ -125,8 +125,8 @@ static LLVMValueRef add_waiting_sums(product *p, LLVMValueRef block, LLVMValueRe
   return at(p, top, nsw_add(p, down, i64(p, SUMS)));
 }
 
-/* Where lines of the next panel are fetched while the group of rows of this number meets a panel, so that four groups
- * fetch all of it. */
+/* Returns the address from which the group of rows with number `group` fetches lines of the next panel of b into the
+ * cache, while it is multiplied by this panel. Each of four groups fetches a quarter of the next panel. */
 static LLVMValueRef next_lines(product *p, const tiling *t, LLVMValueRef panel, LLVMValueRef group) {
   LLVMValueRef next = at(p, panel, nsw_mul(p, t->k, i64(p, 2 * PAIRS)));
   return at(p, next, nsw_mul(p, group, nsw_mul(p, t->k, i64(p, LINES))));
@@ -160,7 +160,8 @@ static void multiply_panels(product *p, const tiling *t, LLVMValueRef first, LLV
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Multiplies groups of 32 rows, then the remaining rows in two halves; a single row is in both registers. */
+/* Multiplies rows begin .. end - 1 by all panels: groups of 32 rows, then the rows that remain in two halves, one for
+ * each register of rows. If a single row remains, both registers hold it. */
 static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop parts;
   LLVMValueRef zero = i64(p, 0), one = i64(p, 1), two = i64(p, 2), high = i64(p, MSC_TILE_ROWS),

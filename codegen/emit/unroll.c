@@ -21,7 +21,7 @@ LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to) {
   return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)w->h->lanes), left, "");
 }
 
-/* The end of the whole vectors from `from` on, when a step takes `width` lanes. */
+/* Returns the end of the whole steps of `width` positions between `from` and `to`. */
 LLVMValueRef msc_walk_whole_end(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width) {
   msc_emit *e = &w->e;
   LLVMValueRef n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), msc_emit_int(e, -width), "");

@@ -77,9 +77,9 @@ static inline bool msc_walk_reduces_lanes(const msc_walk *w) {
 
 /* Gives an axis a position; values computed at another one are dropped. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
-/* Gives several axes their positions, from a number in row-major order. */
+/* Gives the axes in the set `axes` their positions, which it computes from a number in row-major order. */
 void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes);
-/* Divides numbers that are not negative. */
+/* Emits a / b, rounded down, of integers that are not negative. */
 LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
 
 /* ---- emit/phases.c ---- */
@@ -105,7 +105,7 @@ void msc_walk_join_pairs(msc_walk *w, msc_phase *ph);
 
 /* Returns how many vectors an iteration of the inner loop handles. */
 int msc_walk_choose_unroll(const msc_walk *w, const msc_phase *ph);
-/* <lanes x i1>: lanes of a vector at `first` that lie below `to`. */
+/* Returns a mask of type <lanes x i1>: which lanes of a vector at `first` lie below `to`. */
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
 /* Returns the end of the whole steps of `width` positions between `from` and `to`. */
 LLVMValueRef msc_walk_whole_end(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);

@@ -4,8 +4,9 @@
  * values in its own cache. */
 #include "codegen/plan/plan.h"
 
-/* LONGEST: a call that takes longer is worth waking threads for, which then share its parts evenly. Time is counted as
- * in runtime/execute/prepare_calls.c. NEAR: bytes of weights that every thread reads whole. */
+/* LONGEST_NS: a call that takes longer is in no chain, because it pays to wake threads for it, which then share its
+ * parts evenly. Time is counted as in runtime/execute/prepare_calls.c. NEAR: the most bytes of weights that a product
+ * in a chain may have, because every thread reads all of them. */
 enum { LONGEST_NS = 256000, NEAR = 1280 * 1024, MOST_CALLS = 256, FEW_STRIPS = 8, LEAST_ROWS = 2 };
 
 /* The bytes of a buffer that one call touches: [lo, hi) of its space for row 0, and `step` bytes further for each next

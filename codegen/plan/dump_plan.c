@@ -46,7 +46,8 @@ static void write_digits(const dumping *d, plan_layout l, uint32_t from, uint32_
   write_dump(d, "}");
 }
 
-/* Writes the sizes of the parts of a dimension, whose borders begin at number `at`; returns where the next begin. */
+/* Writes the sizes of the parts of a dimension. The numbers of their borders begin at index `at`; returns the index
+ * where those of the next dimension begin. */
 static uint64_t write_split(const dumping *d, plan_layout l, uint32_t dim, uint64_t at) {
   uint64_t parts = 1;
   for (uint32_t i = plan_layout_first(l, dim); i < plan_layout_first(l, dim + 1); i++)

@@ -12,12 +12,12 @@ typedef struct {
   double named, missed; /* rows that a step reads; of them those that the step before did not read */
 } cold_rows;
 
-/* The chance that row i of the table is named by a step. */
+/* Returns the probability that a step names row i of the table. */
 static double chance_of(double i, double sum, double numbers) {
   return -expm1(numbers * log1p(-fmin(pow(i + 1, -MSC_ZIPF_EXPONENT) / sum, 1 - 1e-12)));
 }
 
-/* The next border behind row `at`: one row further, or by a 64th of what lies before. */
+/* Returns the next border behind row `at`: one row further, or further by a 64th of the rows before it. */
 static double next_row_border(double at, double rows) {
   double step = at < ONE_BY_ONE ? 1 : floor(at / STEPS);
   return at + step < rows ? at + step : rows;

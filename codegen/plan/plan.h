@@ -100,12 +100,12 @@ typedef struct {
 } msc_plan_section;
 
 typedef struct {
-  uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */,
-      copy_bytes /* likewise, for copies of parameters that all micro-batches read */,
+  uint64_t persistent_bytes, sum_bytes /* part of persistent_bytes: sums over micro-batches */,
+      copy_bytes /* part of persistent_bytes: copies of parameters that all micro-batches read */,
       carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
   uint32_t carried_slots[MSC_NUM_SLOTS];
-  uint64_t home_bytes[MSC_NUM_HOMES]; /* of cpu and disk: spaces host and disk */
-  uint64_t micro; /* where in persistent the number of the micro-batch is; UINT64_MAX: nowhere */
+  uint64_t home_bytes[MSC_NUM_HOMES]; /* of the homes cpu and disk, which are the spaces host and disk */
+  uint64_t micro; /* offset in persistent of the micro-batch's number; UINT64_MAX: the stage keeps none */
 } msc_plan_stage;
 
 typedef struct {
@@ -116,7 +116,7 @@ typedef struct {
 
 typedef struct {
   uint32_t from, to; /* stages */
-  uint32_t depth;    /* messages under way at most */
+  uint32_t depth;    /* most messages that are under way at once */
   uint64_t bytes;
 } msc_plan_message;
 

@@ -15,7 +15,7 @@ typedef enum {
   MSC_TIME_OPTIMIZER,
   MSC_TIME_LAUNCH,
   MSC_TIME_MESSAGES, /* exposed: only the link between two stages works */
-  MSC_TIME_OFFLOAD,  /* exposed: only a transfer of what does not live on the device works */
+  MSC_TIME_OFFLOAD,  /* exposed: only a transfer between the device and a home away from it works */
   MSC_TIME_BUBBLE,   /* another stage is waited for */
   MSC_NUM_TIMES
 } msc_time_kind;
@@ -51,14 +51,16 @@ const char *msc_time_name(msc_time_kind kind); /* "forward" */
  * links. */
 typedef void msc_simulated_fn(void *user, const msc_timeline_event *e, msc_time_kind kind);
 
-/* `file` must have been verified.  Everything is in the context's arena; events of one step, which begins at 0, go to
- * `event` unless it is NULL (the call has no op: the file has its name).  False after a report. */
+/* Simulates one step. `file` must have been verified. Results live in the context's arena. Events of the step, which
+ * begins at time 0, go to `event` unless it is NULL; their calls have no op, because only the file has its name.
+ * Returns false after a report. */
 bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster, msc_simulated_fn *event, void *user,
                   msc_simulation *out);
 
 /* ---- memory_use.c ---- */
 
-/* By call: the bytes of scratch that hold values which it or later calls of the section need; in the arena. */
+/* Returns, for each call of a section, the bytes of scratch whose values this call or a later one of the section still
+ * needs. The array lives in the arena. */
 const uint64_t *msc_scratch_in_use(msc_arena *arena, plan_section s);
 
 #endif

@@ -161,7 +161,7 @@ static bool advance_over_message(lanes *l, timeline *t, const msc_plan_call *c) 
   if (c->buffer[0].written) {
     if (b->num_taken == b->num_sent) return false;
     uint64_t sent = b->sent[b->num_taken], there = sent + c->predicted_ns;
-    if (t->now < sent) { /* a bubble, which no faster link would fill */
+    if (t->now < sent) { /* a bubble: a faster link would not shorten it */
       tell(t, MSC_WAITS_STAGE, c, t->now, sent);
       t->now = sent;
     }
