@@ -196,8 +196,8 @@ static bool insert_built_op(part_builder *z, msc_op *op, msc_value **out) {
   return true;
 }
 
-/* Puts r in front of what an attribute says of dimensions: their numbers become one more, a list with an entry for each
- * of them gets one for r.  A limit along the batch becomes that of a part. */
+/* Adjusts an attribute to the dimension of the r parts, which now stands first: numbers of dimensions grow by one, and
+ * a list with an entry for each dimension gets one for r. A limit along the batch becomes that of one part. */
 static void shift_attr(const part_builder *z, msc_op *op, const msc_attr_spec *s, int rank) {
   bool of_dims = s->sense == MSC_SENSE_DIM || s->sense == MSC_SENSE_PERM || s->sense == MSC_SENSE_EACH;
   if (!of_dims || (s->is_list && !msc_op_attr(z->op, s->name))) return;

@@ -129,13 +129,13 @@ static msc_value *sum_kept_rows(quotient_maker *q, const msc_op *op) {
   return q->divisor ? &sum->out[0] : NULL;
 }
 
-/* What is the same for all parts, times the divisor; of other operands the product that was built before. */
+/* Returns v times the divisor: the product that was built before; a new one if v is the same for all parts. */
 static msc_value *product_of(quotient_maker *q, msc_builder *b, msc_value *v) {
   if (!q->product[v->id]) q->product[v->id] = times(b, v, cast(b, q->divisor, v->type->dtype));
   return q->product[v->id];
 }
 
-/* A linear op on the products of its operands. */
+/* Builds a copy of a linear op that reads the products of its operands with the divisor. */
 static msc_value *combine_products(quotient_maker *q, msc_builder *b, const msc_op *op) {
   unsigned linear = linear_operands(q, op);
   msc_value *in[2];

@@ -23,7 +23,7 @@ typedef struct {
   msc_value *part;
 } shorter_value;
 
-/* For one operand: how many runs of samples each of its dimensions has; 0: the batch is not in it. */
+/* For one operand: how many runs of samples each of its dimensions has; 0: the dimension has no samples. */
 typedef struct {
   int64_t outer[MSC_MAX_RANK];
 } uniform_operand;
@@ -32,7 +32,7 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   int64_t k;
-  const char *keys;           /* those that make the micro-batches, for messages */
+  const char *keys;           /* the configuration keys that ask for micro-batches, for messages */
   const msc_batch_fact *fact; /* by value id */
   size_t num_facts;
   uniform_operand *others; /* see mark_uniform_operands */
@@ -56,7 +56,8 @@ static void set_shape_attr(msc_op *op, const char *attr, const msc_type *t) {
 
 /* ---- values that are as large as the batch, and uniform along it ---- */
 
-/* The first k-th of each run of samples of a constant, with type t; one element for all stays one. */
+/* Returns the first of k parts of each run of samples of a constant, with type t. A constant that stores one element
+ * for all is not cut. */
 static msc_attr_value first_part_of_constant(const batch_shortener *s, const msc_op *constant, const msc_type *t,
                                              msc_batch_place at) {
   msc_attr_value v = *msc_op_attr(constant, "value");

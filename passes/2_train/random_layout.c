@@ -15,7 +15,7 @@
 enum { ALIKE, OWN, PART }; /* PART + d: ranks hold a part each of dimension d */
 
 typedef struct {
-  uint8_t at[MSC_MAX_SUBAXES]; /* by atom of the mesh */
+  uint8_t at[MSC_MAX_SUBAXES]; /* by atom of the mesh: what ranks hold that differ in this atom */
 } held;
 
 typedef struct {
@@ -86,7 +86,7 @@ static bool follow_collective(draws *s, const msc_op *op) {
       uint8_t *at = &y->at[atom[a]];
       if (side == MSC_AT_WHOLE) *at = ALIKE;
       else if (cut) *at = (uint8_t)(PART + msc_op_int(op, cut));
-      else if (*at == ALIKE) *at = OWN; /* some ranks of the group have the value of another */
+      else if (*at == ALIKE) *at = OWN; /* ranks of one group got values of different ranks */
     }
   }
   return true;
@@ -99,8 +99,8 @@ static int dim_with_same_letter(const msc_tensor_letters *from, int dim, const m
   return -1;
 }
 
-/* What a result is over a digit, from two operands: a part if one of them is; parts of different dimensions make a
- * value of its own. */
+/* Returns what ranks hold of a result if they hold `a` and `b` of two operands: a part if either is a part; a value of
+ * its own if both are parts, of different dimensions. */
 static uint8_t join_holdings(int a, int b) {
   bool parts = a >= PART && b >= PART;
   return (uint8_t)(parts && a != b ? OWN : a > b ? a : b);

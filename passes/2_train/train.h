@@ -49,9 +49,10 @@ bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gr
 
 /* ---- lookup_gradients.c ---- */
 
-/* Replaces the gradient of each table that its group updates lazily by the rows that it is the sum of, and sets their
- * numbers [n]; both by argument.  There are n rows, or n / k, each of which is that of k numbers one after the other.
- * Reports a table that is more than looked up, if its group names it. */
+/* For each table whose group updates it lazily: replaces its gradient in grad, which is a sum of rows, by these rows,
+ * one behind the other, and writes into out_indices the numbers [n] of the table's rows that they belong to. Both
+ * arrays are by argument.  There are n rows; or n / k, each of which belongs to k consecutive numbers. Reports a table
+ * that other ops than look-ups read, if its group names it. */
 typedef struct msc_pass_ctx msc_pass_ctx;
 bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
                          msc_value **out_indices);
@@ -62,8 +63,8 @@ bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer
 msc_value *msc_dynamic_scale(const msc_func *f);
 /* Divides the gradients (NULL: none) by the loss_scale, if there is one. */
 bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient);
-/* *out_ok: an i1, whether all elements of all gradients are finite, the same on all ranks; NULL without a dynamic
- * loss_scale. */
+/* Builds *out_ok, an i1 that tells whether all elements of all gradients are finite and is the same on all ranks; NULL
+ * without a dynamic loss_scale. */
 bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient, msc_value **out_ok);
 /* Sets the new values of the two arguments of a dynamic loss_scale. */
 bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_value **new_value);
