@@ -238,10 +238,10 @@ int64_t msc_reshard_lower_bound(const reshard_problem *p) {
 typedef struct {
   /* some dimension has an atom where the target has another, or partial atoms must move: atoms must be taken off */
   bool contrary;
-  bool blocked; /* a dimension lacks an atom that cuts another one */
-  bool one_off; /* a single atom of two parts at the end of one dimension is all that is contrary */
-  int off;      /* that atom */
-  bool covers;  /* enough atoms may be free to cut every dimension into the target's parts; false: certainly not */
+  bool blocked; /* a dimension lacks an atom that cuts another dimension */
+  bool one_off; /* the only atom to take off is the last one of a dimension and has size 2 */
+  int off;      /* this atom */
+  bool covers;  /* false: there are too few free atoms to cut every dimension into the target's parts */
 } relation;
 
 static int count_kind(const reshard_problem *p, int num, const uint8_t *atom, int64_t size) {

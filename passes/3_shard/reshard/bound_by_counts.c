@@ -41,7 +41,8 @@ struct reshard_tallies {
   int num_kinds, partial, free; /* the slots after the dimensions */
   int kind_of[RESHARD_ATOMS];
   int atom[MAX_KINDS], count[MAX_KINDS];                /* one atom of each kind, and how many there are */
-  int weight[MAX_KINDS], num;                           /* of the kinds in a tally's number; how many tallies */
+  /* weight: by kind, the factor of its part of a tally's number; num: the number of tallies */
+  int weight[MAX_KINDS], num;
   int choose[RESHARD_ATOMS + MAX_SLOTS][MAX_SLOTS + 1]; /* Pascal's triangle */
   bool equal_products;                                  /* different tallies may have the same parts */
   int *next_alike;                                      /* tallies with the same parts, in rings; made when needed */

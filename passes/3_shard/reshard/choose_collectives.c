@@ -251,12 +251,12 @@ typedef struct {
 typedef struct {
   search *s;
   int num, num_arcs, cap_arcs;
-  int *node;   /* of state i */
-  int *number; /* of a node, -1: on no path */
+  int *node;   /* by state: its node in the search */
+  int *number; /* by node: its state; -1: the node is on no path of least cost */
   reshard_state *state;
   arc *arc;
-  int *first;    /* arc out of state i */
-  int64_t *peak; /* least peak of a path from the source */
+  int *first;    /* by state: the first arc out of it */
+  int64_t *peak; /* by state: least peak of a path from the source */
   bool *is_good; /* by state: a path goes on from it to the target within the least peak */
 } ways;
 

@@ -150,7 +150,7 @@ static bool is_hopeful(expansion *x) {
 
 static void emit(expansion *x) {
   bool joins =
-      msc_verb_row_of(x->edge.verb)->operand != MSC_AT_ANY; /* it joins or cuts parts; an exchange may do all */
+      msc_verb_row_of(x->edge.verb)->operand != MSC_AT_ANY; /* it is no exchange, which can do everything */
   if (x->p->uneven && joins && !keeps_runs(x->p, x->from, &x->s)) return;
   if (x->p->options->peak && x->p->uneven && !peak_allows(x, msc_reshard_local(x->p, &x->s))) return;
   x->emit(x->user, &x->s, &x->edge);

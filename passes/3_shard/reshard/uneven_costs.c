@@ -16,19 +16,20 @@ typedef struct {
   uint32_t to;
 } priced_edge;
 
-/* A state, the edges out of it, and what the question `asked` knows of it; to another question that says nothing. */
+/* A state, the edges out of it, and what question number `asked` found out about it: `allowed`, `ns` and `ahead`, which
+ * are not valid for another question. */
 typedef struct {
   reshard_state state;
   priced_edge *edge; /* cheapest first; NULL: not made yet */
   int num_edges;
   uint32_t asked;
   bool allowed;
-  int64_t ns, ahead; /* of the best path to it known so far; at least from it to the target */
+  int64_t ns, ahead; /* time of the best path to the state so far; a lower bound from it to the target */
 } priced_state;
 
 /* The states of one type and its atoms. */
 typedef struct {
-  reshard_problem p; /* its source and target say nothing */
+  reshard_problem p; /* source and target are not set */
   size_t num, room;
   priced_state *state;
   reshard_key *key;

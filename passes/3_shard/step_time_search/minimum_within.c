@@ -39,7 +39,7 @@ typedef struct {
   int *stage_of;       /* by variable */
   int *state;          /* by variable: the present one in loops over assignments */
   int64_t last;        /* an assignment that fits and has a higher charged cost is no better than `upper` */
-  front out;           /* room for the points that keep_undominated gets */
+  front out;           /* the points that keep_undominated chooses from, and then those that it kept */
   size_t points, work; /* kept so far; sums computed so far */
 } limited_search;
 
@@ -122,7 +122,7 @@ static size_t count_assignments(const limited_search *w, const shard_step *s) {
   return n;
 }
 
-/* Computes `outside` of the removals inside removal i from its own. */
+/* Computes `outside` of every removal in `inside` of removal i, from that of removal i. */
 static void bound_from_outside(limited_search *w, int i) {
   stage *g = &w->stage[i];
   for (int k = 0; k < g->num_inside; k++) {

@@ -43,7 +43,7 @@ typedef struct {
   bool may_exceed_limit; /* where no strategy stays within the limit, the smallest one is taken */
   int64_t bound;         /* no strategy within the limit, of those compared, takes less time; 0: not known */
   int64_t
-      estimate; /* of the bound; it holds if the strategies that it was computed from are the best for their charges */
+      estimate; /* a bound that is true if each strategy that it was computed from is the best for its charge */
   shard_compared compared;
   int64_t time_to_beat;   /* ns of the best strategy on another mesh, which this one must beat; INT64_MAX: none */
   int64_t charge;         /* ns per GiB at which the bound came out highest; 0: memory did not matter */
