@@ -198,16 +198,16 @@ static bool has_lookups(const region *r) {
   return i < r->num;
 }
 
-/* Does one region add up rows that it looks up, and the other adds up what that gives?  In one kernel the steps of the
- * look-ups would be as far apart as their sums, and as many threads as there are results of the whole would do all. */
+/* Does one region sum rows that it looks up, and the other sum the results further?  One kernel would read these rows
+ * with the stride of the outer sum, and only as many threads as that has results would do all the work. */
 static bool sums_sums_of_lookups(const region *a, const region *b) {
   int64_t of_a = fewest_sums(a), of_b = fewest_sums(b);
   return (of_b && has_lookups(a) && of_a > of_b) || (of_a && has_lookups(b) && of_b > of_a);
 }
 
-/* Would sums across rows become sums along them?  The lanes of a row kernel lie along what is summed: steps across rows
- * would be a row apart, and what varies along the row would be gone through one by one.  It would also be another order
- * of sums than that of ranks whose parts of the sums across rows come by a collective. */
+/* Would a kernel that sums across rows be merged into one that sums along them?  The vectors of such a row kernel lie
+ * along the summed dimension, so here their elements would be a row apart, and the elements of a row would be visited
+ * one by one.  The order of the sums would also differ from that of ranks that sum parts of rows by a collective. */
 static bool turns_columns(const region *a, const region *b, msc_nest_kind merged) {
   return merged == MSC_NEST_ROW && (a->kind == MSC_NEST_COLUMN || b->kind == MSC_NEST_COLUMN);
 }

@@ -21,7 +21,7 @@ static bool feeds_costly(const msc_op *op, const bool *costly) {
   return false;
 }
 
-/* By op id: is it such a table, or does one need it? */
+/* Returns, by op id: true for a table of sines or cosines, and for a table that is computed into one. */
 static const bool *find_costly_tables(msc_func *f, msc_arena *arena) {
   size_t num = msc_number(f->body).num_ops;
   bool *is_table = msc_new_array(arena, bool, num + 1), *costly = msc_new_array(arena, bool, num + 1);

@@ -39,7 +39,7 @@ typedef struct msc_target {
   /* products */
   bool widens_products;          /* products of f16 and bf16 get a result in f32: widen.c */
   bool cuts_products;            /* the library is called tile by tile, so that several threads compute a product */
-  bool graphs_have_kernels;      /* of a graph of a plan, kernels compute the products; else a library computes all */
+  bool graphs_have_kernels;      /* kernels compute the products of a graph of a plan; else a library computes it all */
   bool takes_strides;            /* products and convolutions read and write parts of larger arrays: views.c */
   uint64_t product_workspace;    /* bytes that the library wants for its best algorithms */
 
@@ -52,11 +52,11 @@ typedef struct msc_target {
   bool adds_atomically;          /* threads may add to one place in whatever order */
   bool sums_in_blocks;           /* sums follow the op's attribute `blocks`; else their order is the threads' */
   bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
-  bool blocks_scatters;          /* sums of scattered rows do so, too */
+  bool blocks_scatters;          /* sums of scattered rows follow the attribute `blocks`, too */
   bool has_row_kernels;          /* the runtime has kernels that add up and update rows by their numbers */
   bool pools_in_runtime;         /* the runtime has kernels for pools of f32; else they are loop nests */
   bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
-  int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread has all */
+  int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread sums all rows */
   /* A reduction runs in two launches where one would have fewer items than `few_items` for more operations and bytes
    * than `long_work`, or `long_tail` of one that has a tail, and more than two parts of so many points. */
   uint64_t few_items, long_work, long_tail, part_points;
@@ -76,7 +76,7 @@ MSC_TARGETS(X)
 
 /* NULL: there is no such target. */
 const msc_target *msc_target_named(const char *name);
-/* The names of all, with this text between them. */
+/* Returns the names of all targets, with `between` between them. */
 const char *msc_target_names(msc_arena *arena, const char *between);
 /* The one target of a set; NULL: it has several. */
 const msc_target *msc_target_alone(unsigned set);

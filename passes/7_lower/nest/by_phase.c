@@ -27,7 +27,7 @@ static bool has_work(const msc_nester *n, int phase) {
   return i < n->num_instrs;
 }
 
-/* The bytes of all that is reduced. */
+/* Returns the bytes of scratch for the results of all reductions. */
 static uint64_t kept_bytes(const msc_nester *n) {
   uint64_t bytes = 0;
   for (int i = 1; i < n->num_instrs; i++)
@@ -35,7 +35,8 @@ static uint64_t kept_bytes(const msc_nester *n) {
   return bytes;
 }
 
-/* The phase alone, with a walk of its own. */
+/* Returns a copy of n that computes one phase, with a walk of its own: it loads the results of earlier phases from
+ * scratch and stores those of this one there. */
 static msc_nester *take_phase(const msc_nester *n, msc_arena *arena, int phase, int scratch) {
   msc_nester *m = msc_arena_copy(arena, n, sizeof *n);
   uint64_t end = 0;

@@ -98,9 +98,10 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
 
 /* ---- softmax and its losses: m = max x, s = sum exp(x - m) ---- */
 
+/* The instructions of a softmax; m, s and shift are named as in the formulas above. */
 typedef struct {
-  uint16_t x;     /* where it is looked at */
-  uint16_t inner; /* along the axis */
+  uint16_t x;     /* the element of x at the view */
+  uint16_t inner; /* the element of x at each position of the reduced axis */
   uint16_t shift; /* x - m */
   uint16_t m, s, over;
   msc_view along;

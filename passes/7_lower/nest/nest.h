@@ -59,7 +59,7 @@ typedef struct {
   bool checks;
 } msc_nest_info;
 
-/* Makes a maker of kernels, in the arena: a quarter of a megabyte. */
+/* Makes a maker of kernels in the arena; it has a quarter of a megabyte. */
 msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target *target);
 
 /* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op
