@@ -77,7 +77,7 @@ typedef struct {
   const msc_pipeline_shape *shape;
   const msc_loc *loc;
   msc_schedule_options o;
-  const int64_t *room, *update; /* by stage */
+  const int64_t *room, *update; /* by stage: bytes that its slots may take; time of its update */
 } lane_scheduler;
 
 /* Bytes that `num` micro-batches keep in all chunks of a stage until the end of B; out_least: the bytes without

@@ -336,7 +336,7 @@ static msc_streams_time find_order_within(overlapper *z, uint64_t most, uint32_t
   }
   for (uint32_t i = 0; i < z->s.num; i++) order[i] = i;
   write_order(z, order);
-  /* then an op that overwrites an operand of a collective waits for it */
+  /* without `beside` an op that overwrites an operand of a collective waits for the collective */
   for (size_t i = 0; i < z->s.num; i++) msc_op_unset(z->op[i], MSC_FACT(beside));
   return msc_streams_measure(z->pass->scratch, &z->s, order, NULL);
 }

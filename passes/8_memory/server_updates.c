@@ -20,16 +20,16 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-/* Who runs an op; nothing: the workers. */
+/* Who runs an op; 0: the workers. */
 enum { BY_SERVERS = 1, BY_BOTH = 2, BY_EACH = 3 };
 
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  bool *update;     /* by op id: candidates */
-  bool *workers;    /* by op id: they need its results */
-  uint8_t *by;      /* by op id: who runs it */
-  msc_dtype summed; /* the type of what servers sum */
+  bool *update;     /* by op id: an update that servers may run */
+  bool *workers;    /* by op id: workers need its results */
+  uint8_t *by;      /* by op id: who runs it, BY_... or 0 */
+  msc_dtype summed; /* the element type of the values that servers sum */
 } serving_pass;
 
 /* ---- what is marked ---- */
