@@ -30,12 +30,12 @@ int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double b
  * operations were measured to be, where some were, and never faster than what large products reach. */
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
-/* The level that neighbours along this digit talk over, 0 the innermost. */
+/* Returns the level of links that connects neighbours along this digit; 0: the innermost. */
 int msc_cost_level(const msc_cost *c, msc_subaxis digit);
-/* The level over which each of `num` ranks from `a` on talks to its like from `b` on: one for all. */
+/* Returns the innermost level of links that connects rank a + i with rank b + i for every i below `num`. */
 int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num);
-/* The size of the axis' minor part that stays within one level of links less than the whole axis needs; 1: there is
- * none, or the axis lies within the innermost level. */
+/* Returns the size of the largest minor part of the axis whose ranks are connected by a faster level of links than the
+ * whole axis; 1: there is none, or the axis lies within the innermost level. */
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
 
 /* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each
@@ -55,7 +55,7 @@ int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t n
  * functions above and behind the planner of redistributions. If the cluster has a measured time of this verb and
  * number of ranks, that is returned instead. */
 typedef struct {
-  const msc_cluster *measured;                /* NULL: nothing is */
+  const msc_cluster *measured;                /* the cluster with measured times; NULL: none were measured */
   double launch_ns, latency_ns, bytes_per_ns; /* latency of a round; 0 bytes_per_ns: bytes take no time */
 } msc_cost_link;
 int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int64_t num);
