@@ -246,8 +246,8 @@ typedef struct {
   int silence_ms;
   int meet_ms;          /* to wait for all ranks to join; 0: timeout_ms */
   /* True: the context keeps a copy of its state before each step, so that mscrt_recover can go on after other ranks
-   * were lost. The same on all ranks; only on the device cpu. The strings of these options must then stay valid as long
-   * as the context. */
+   * were lost. It must be equal on all ranks, and is only for the device cpu. The strings of these options must then
+   * stay valid as long as the context. */
   bool recover;
   /* allocate: returns the memory of the arena, which need not be zeroed; NULL: the runtime maps it. release (may be
    * NULL) gets that memory when the context is closed. Only for a job of one rank on the device cpu.  Contexts without

@@ -166,7 +166,7 @@ static mscrt_status *accept_rank(meeting *m, int fd) {
   }
   bool same = l.plan_hash == m->own.plan_hash && l.segment_bytes == m->own.segment_bytes &&
               l.num_partitions == m->own.num_partitions;
-  if (m->o->recovers && (l.ranks != m->own.ranks || !same)) { /* it must not end the job of the others */
+  if (m->o->recovers && (l.ranks != m->own.ranks || !same)) { /* this must not end the job of the others */
     char why[64];
     snprintf(why, sizeof why, "rank %d has another plan than rank 0", l.rank);
     drop_fds(fds);

@@ -118,8 +118,8 @@ static mscrt_status *dial_leader(mscrt_member *m, int64_t deadline_ns) {
   return s;
 }
 
-/* One attempt to join. *out_ended: the leader went away before it said anything about this job; it may have been that
- * of an earlier one. */
+/* Tries once to join. *out_ended becomes true if the leader went away before it said anything about this job: it may
+ * have been the leader of an earlier job. */
 static mscrt_status *try_to_join(mscrt_member *m, int64_t deadline_ns, int *listener, bool *out_ended) {
   const mscrt_comm_options *o = m->o;
   mscrt_frame f;
@@ -142,7 +142,7 @@ static mscrt_status *try_to_join(mscrt_member *m, int64_t deadline_ns, int *list
   return read_table(m, &f);
 }
 
-/* One attempt to ask which rank this process is to be; *out_ended as above. */
+/* Asks once which rank this process is to be; sets *out_ended as try_to_join does. */
 static mscrt_status *try_to_ask_rank(mscrt_member *m, int64_t deadline_ns, int *out_rank, bool *out_ended) {
   mscrt_asking a = {.ranks = m->o->ranks, .host = number_of_host()};
   mscrt_frame f;

@@ -307,7 +307,7 @@ static void reduce_slice(void *arg, int64_t unit, int worker) {
   while (begin < end) {
     const mscrt_part *p = mscrt_part_with(s, begin);
     int64_t num = mscrt_elements_in(p, begin, end);
-    if (p->e->num_cuts) reduce_for_all(k, p, begin - p->at, num); /* else the part is empty, all of its room padding */
+    if (p->e->num_cuts) reduce_for_all(k, p, begin - p->at, num); /* else the part has no elements, only padding */
     begin += num;
   }
 }

@@ -58,8 +58,8 @@ static dnn_descriptor build_graph(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   return mscrt_dnn_finalize(b, all);
 }
 
-/* True for what makes a result of f32 less exact than sums of products are: products of a narrower type, and
- * transforms, whose terms are larger than what remains of them. */
+/* True if the note names a method that makes results of f32 less exact than plain sums of products: products of a
+ * narrower type, or transforms, whose terms are much larger than the results in which they cancel out. */
 static bool loses_f32(unsigned note) {
   switch (note) {
     case MSCRT_CUDNN_NUMERICAL_NOTE_TENSOR_CORE:

@@ -22,7 +22,7 @@ struct mscrt_links {
   nccl_comm *comm;               /* of each partition of the ranks; NULL: this rank is alone in it */
   cu_stream stream;
   cu_event issued, *ran;         /* ran: of each collective of the section, by its number - 1 */
-  uint32_t num_ran, waited;      /* waited: the number of the last one that calls wait for */
+  uint32_t num_ran, waited;      /* waited: the number of the last collective that calls wait for */
   cu_address staging;            /* where collectives pack and unpack */
   uint64_t staging_bytes;
   uint32_t num_channels;
@@ -30,12 +30,13 @@ struct mscrt_links {
   /* Progress: the GPU writes the number of the exchange that it begins to `begun`, in the host's memory. */
   uint32_t num_watched;
   const mscrt_record **watched;
-  cu_address numbers; /* the numbers 0, 1, 2, ... that it copies */
+  cu_address numbers; /* memory of the GPU with the numbers 0, 1, 2, ..., from which it copies */
   uint32_t *begun;
   bool aborted;
-  nccl_window *window; /* by communicator: NCCL's handle of the rank's memory; NULL: the memory is no window of it */
-  void **registered;   /* the same where it is not symmetric; those of channels last */
-  bool told;           /* a line of the log says that registering failed */
+  nccl_window *window; /* by communicator: NCCL's handle of the rank's memory as a symmetric window; NULL: it is none */
+  /* by communicator, then by channel: NCCL's handle of the rank's memory where it is no window; NULL: not registered */
+  void **registered;
+  bool told; /* a line of the log says that registering failed */
 };
 
 /* ---- cuda/progress.c ---- */

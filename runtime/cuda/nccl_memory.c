@@ -59,7 +59,7 @@ static bool is_used(const mscrt_context *c, uint32_t partition) {
   return false;
 }
 
-/* Registers this rank's memory with a communicator.  Without it exchanges only take longer. */
+/* Registers this rank's memory with a communicator.  If that fails, exchanges work, but take longer. */
 static void register_alone(mscrt_context *c, nccl_comm comm, void **out_handle) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_links *l = g->links;
@@ -72,7 +72,7 @@ static void register_alone(mscrt_context *c, nccl_comm comm, void **out_handle) 
                  l->nccl.ncclGetErrorString(r));
 }
 
-/* Registers this rank's memory with a communicator, together with its other ranks. */
+/* Registers the memory of all ranks of a communicator as a symmetric window; every one of them must call this. */
 static mscrt_status *register_window(mscrt_context *c, nccl_comm comm, nccl_window *out_window) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   nccl_result r = g->links->nccl.ncclCommWindowRegister(comm, (void *)(uintptr_t)g->memory, g->memory_bytes, out_window,
@@ -101,7 +101,7 @@ mscrt_status *mscrt_links_register(mscrt_context *c) {
   return NULL;
 }
 
-/* Waits for the answer to the end of a registration; a failure is that of the communicator, which ends next. */
+/* Waits until NCCL has ended a registration. Ignores a failure, since the communicator is ended next. */
 static void end_registration(mscrt_context *c, nccl_comm comm, nccl_result r) {
   mscrt_status_free(mscrt_links_check(c, comm, r, "ending"));
 }

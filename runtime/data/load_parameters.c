@@ -24,8 +24,8 @@ static mscrt_status *check_stored_tensor(const mscrt_archive *a, const mscrt_sto
   return NULL;
 }
 
-/* Must files have it for a training to begin, or with `resumed` to go on?  The numbers that change between steps (a
- * learning rate, the scale of the loss) may be new to the model: they begin as the plan says. */
+/* True if a training cannot begin, or with `resumed` go on, from files without the variable v.  Single numbers that
+ * change between steps (a learning rate, the scale of the loss) may be missing: they begin as the plan says. */
 static bool is_required(const mscrt_variable *v, bool resumed) {
   return mscrt_variable_bytes(v) && !v->copy && (!v->state || (resumed && !mscrt_is_scalar(v)));
 }

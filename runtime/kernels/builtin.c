@@ -206,8 +206,8 @@ enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, FEW = 256 }; /* fewer elements
 SORTS(32, uint32_t)
 SORTS(64, uint64_t)
 
-/* Orders all n elements, which lie one behind the other, if they are whole numbers; `room` is the buffer of the values,
- * which is used and left with something else.  False: nothing is done. */
+/* Sorts all n elements, which lie one behind the other, if they are whole numbers. `room` is the buffer of the values,
+ * whose contents are lost.  False: nothing is done. */
 static bool sort_by_digits(const sorting *s, int64_t n, char *room) {
   bool wide = s->dtype == MSCRT_I64 || s->dtype == MSCRT_U64, sign = s->dtype == MSCRT_I64 || s->dtype == MSCRT_I32;
   if (n < FEW || n > INT32_MAX || !(wide || s->dtype == MSCRT_I32 || s->dtype == MSCRT_U32)) return false;

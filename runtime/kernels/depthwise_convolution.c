@@ -156,7 +156,7 @@ static void pack_weights(const item *t) {
   pack_lanes(t->tile, t->cut.columns, t->other + t->first * taps, taps, t->num, taps);
 }
 
-/* Lists the elements of the kernel: where each lies from the first element that a place sees. */
+/* Lists the elements of the kernel, and how far from the first element that a place reads each of them reads. */
 static void list_taps(const item *t) {
   const msc_windows *v = &t->v;
   int64_t taps = msc_windows_taps(v);
@@ -185,8 +185,8 @@ static void make_y(const item *t, int64_t image) {
   }
 }
 
-/* Lists the elements of the kernel by which places of x that are `rest` behind a whole step see dy, and where; returns
- * how many there are. */
+/* Lists the elements of the kernel through which places of x at offset `rest` from a whole step read dy, and where they
+ * read it. Returns the number of elements. */
 static int64_t list_taps_of_rest(const item *t, const int64_t rest[2]) {
   const msc_windows *v = &t->v;
   int64_t num = 0;
@@ -205,7 +205,8 @@ static int64_t list_taps_of_rest(const item *t, const int64_t rest[2]) {
   return num;
 }
 
-/* Places of x that are alike see dy by the same elements of the kernel, one step after the other. */
+/* Computes dx of the item's channels of an image. Places of x that are a multiple of the step apart read dy through the
+ * same elements of the kernel, so they are computed together. */
 static void make_x(const item *t, int64_t image) {
   const msc_windows *v = &t->v;
   int64_t lanes = t->cut.columns, pixels = v->x[0] * v->x[1], places = v->y[0] * v->y[1];

@@ -63,7 +63,7 @@ static inline int64_t number_at(const lazy_call *c, int64_t i) {
   return c->wide ? ((const int64_t *)c->indices)[i] : ((const int32_t *)c->indices)[i];
 }
 
-/* The row of g at place i; those out of bounds, which only a broken plan has, are taken for the first. */
+/* Returns the row of g at place i; 0 instead of a row out of bounds, which only a broken plan has. */
 static inline int64_t gradient_at(const lazy_call *c, int64_t i) {
   uint32_t at = (uint32_t)c->order[i];
   return at < (uint64_t)c->rows ? at : 0;

@@ -10,8 +10,8 @@
 
 /* The boxes of a copy of the part of a batch that this rank reads for one micro-batch. */
 typedef struct {
-  msc_box piece;  /* that is copied */
-  msc_box buffer; /* of its destination */
+  msc_box piece;  /* the box that is copied */
+  msc_box buffer; /* the box of the destination */
   msc_box source; /* of the memory that the caller passed: `num` micro-batches, whole or this rank's parts of them */
 } boxes;
 

@@ -35,10 +35,10 @@ typedef struct {
   uint64_t stop; /* of an answer: the clock at which all workers stop, MSCRT_NO_STOP: none */
 } mscrt_server_head;
 
-/* Memory that a worker and the servers of its host read and write both, so that gradients and values need not go
- * through their sockets. */
+/* Memory that a worker shares with the servers of its host, so that gradients and values need not go through
+ * sockets. */
 typedef struct {
-  int fd; /* -1: memory of this process alone, as nothing else was to be had */
+  int fd; /* -1: only this process has the memory, because the system gave none to share */
   void *at;
   uint64_t bytes;
 } mscrt_lent;

@@ -57,8 +57,9 @@ uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far 
 #define MSCRT_NO_STOP UINT64_MAX
 uint64_t mscrt_shard_stop(mscrt_shard *s);
 uint64_t mscrt_shard_stops_at(const mscrt_shard *s);
-/* After a worker has left, nobody waits for it; its pushes count.  The next step of a worker that joins is the first
- * that the others have not all run, or the one after its last.  Leaving or joining twice changes nothing. */
+/* Records that a worker leaves or joins; a second time in a row changes nothing. Nobody waits for a worker that has
+ * left, but its pushes count.  The next step of a worker that joins, *out_step, is the first that the others have not
+ * all run, or the one after its own last step if that is later. */
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker);
 mscrt_status *mscrt_shard_join(mscrt_shard *s, int worker, uint64_t *out_step);
 

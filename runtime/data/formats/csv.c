@@ -35,7 +35,7 @@ static mscrt_status *add_line(table *t, uint64_t begin) {
   return NULL;
 }
 
-/* Finds where lines begin; empty lines are none. */
+/* Finds where lines begin; skips empty lines. */
 static mscrt_status *find_lines(table *t) {
   uint64_t begin = 0;
   mscrt_status *s = NULL;
