@@ -15,13 +15,13 @@ typedef struct {
   msc_program program;
   uint32_t number;
   const char *name;
-  msc_builtin builtin;  /* then the program is only its numbers of buffers and dims */
-  msc_object object;    /* the same when the code was made already */
+  msc_builtin builtin; /* if not NONE, `program` says only how many buffers and dims there are */
+  msc_object object;   /* code that was compiled when msc was built, else empty */
 } entry;
 
 typedef struct {
   const char *name; /* interned */
-  uint64_t number;  /* in `whole` the kernel's; in `bases` how many kernels have this name */
+  uint64_t number;  /* in `whole` the kernel's number; in `bases` how many kernels have this name */
 } named;
 
 /* How the code of a target is put together. */
@@ -47,7 +47,7 @@ struct msc_codegen {
   msc_index programs;      /* kernels of loop nests, by their programs */
   MSC_TABLE(named) whole;  /* kernels of the runtime and of products, by names that say all that they depend on */
   MSC_TABLE(named) bases;  /* names of all kernels */
-  msc_bf16_way bf16;     /* the furthest that a kernel goes */
+  msc_bf16_way bf16;       /* the most special instructions that any kernel uses */
   const char **out_text; /* NULL: nobody wants it */
 };
 
@@ -76,7 +76,7 @@ static bool same_program(const msc_program *a, const msc_program *b) {
          !memcmp(a->instr, b->instr, sizeof *a->instr * a->head.num_instrs);
 }
 
-/* The name of a fused kernel, "fused_mul_add": the ops inside it, up to 40 letters. */
+/* Returns the name of a fused kernel, "fused_mul_add": the ops inside it, up to 40 letters. */
 static const char *base_name(msc_codegen *cg, const msc_op *op, const char *suffix) {
   char text[64];
   size_t n = (size_t)snprintf(text, sizeof text, "%s", msc_kind_name(op->kind));
@@ -143,7 +143,7 @@ _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_U
                    !MSC_SEGMENTS_DTYPE && MSC_SEGMENTS_INDEX_DTYPE == 1,
                "types of values, of indices");
 
-/* The name of a builtin with everything that its code depends on, "sort_f32_i64". */
+/* Returns the name of a builtin with everything that its code depends on, "sort_f32_i64". */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
   static const char *const names[MSC_NUM_BUILTINS] = {"",     "scan", "sort", "unique",
                                                            "update", "pool", "lazy", "segments"},
@@ -244,7 +244,8 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 /* Returns how products of bf16 with blocks of this length are multiplied. With vectors of 16 or 32 bytes, which stand
  * for older CPUs, they are multiplied as on those. */
 static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
-  /* Sums of two terms take longer to add than to make; half a pair is lost for an odd number of them. */
+  /* The least lengths of blocks. In a block of 2 terms adding its sum to the others takes longer than computing it by
+   * tiles; in an odd block half of a pair is unused. */
   enum { LEAST_OF_TILES = 4, LEAST_OF_ODD = 5 };
   msc_bf16_way most = cg->llvm.width.product == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
   if (dtype != MSC_BF16 || most == MSC_BF16_BY_TERMS || (block % 2 && block < LEAST_OF_ODD)) return MSC_BF16_BY_TERMS;
@@ -359,13 +360,13 @@ static bool finish_nvptx(msc_codegen *cg, msc_machine_code *out) {
   msc_nvptx_relax(&cg->llvm);
   bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
   if (ok && cg->out_text) *cg->out_text = print_ir(cg);
-  /* without kernels, libraries compute everything */
+  /* a plan without kernels has no code: libraries compute everything */
   if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out);
   msc_codegen_abandon(cg);
   return ok;
 }
 
-static const code_kind nvptx = {"__" /* in PTX there are no dots in names */, emit_nvptx, make_nvptx_builtin, true,
+static const code_kind nvptx = {"__" /* PTX allows no dots in names */, emit_nvptx, make_nvptx_builtin, true,
                                 finish_nvptx};
 
 /* ---- CPUs ---- */

@@ -23,9 +23,9 @@ typedef struct msc_codegen msc_codegen;
 /* What code is made for. */
 typedef struct {
   const msc_target *target;
-  const char *cpu; /* of a CPU: its name in codegen/cpu.def; NULL: this machine */
-  int arch;        /* of CUDA: machine code for it too, as 90; 0: PTX alone */
-  int vector_bytes; /* of vectors on a CPU: 16, 32 or 64, also where it has none so wide; 0: the fastest on that CPU */
+  const char *cpu;  /* the CPU's name in codegen/cpu.def; NULL: this machine */
+  int arch;         /* CUDA: the GPU to make machine code for, as 90 for sm_90; 0: none, only PTX */
+  int vector_bytes; /* of a CPU's vectors: 16, 32 or 64, even if it has none so wide; 0: the fastest */
 } msc_code_target;
 
 typedef struct {
@@ -99,8 +99,8 @@ typedef struct {
  * f16 or bf16, c and bias are f32, and panels and room are f32 or pairs of bf16. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
-  int width, height;       /* columns of a panel; rows that are done together */
-  bool pairs;              /* an element of panels and of packed rows is two terms */
+  int width, height;       /* columns of a panel; rows that are multiplied together */
+  bool pairs;              /* each element of panels and packed rows holds two terms */
 } msc_product_kernels;
 
 /* ---- codegen.c ---- */

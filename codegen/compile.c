@@ -21,7 +21,7 @@ static bool is_copies_auto(const msc_module *m, const msc_config *config) {
   return v && v->kind == MSC_ATTR_STR && !msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_copies));
 }
 
-/* The time of a step with n micro-batches side by side; UINT64_MAX: there is no plan that fits. */
+/* Returns the predicted time of a step with n micro-batches side by side; UINT64_MAX: no such plan fits. */
 static uint64_t step_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                                  int64_t n) {
   const msc_compile_options trial = msc_trial_of(o);
@@ -37,7 +37,7 @@ static uint64_t step_with_copies(msc_context *ctx, const msc_compile_options *o,
   return ns;
 }
 
-/* The number of copies with the least predicted time among the plans that fit; 1 if none does. */
+/* Returns the number of copies with the least predicted time among the plans that fit; 1 if none fits. */
 static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_compile_options *o) {
   static const int64_t choice[] = {1, 2, 4};
   msc_arena *scratch = msc_arena_new(ctx);
@@ -79,8 +79,8 @@ typedef struct {
   uint64_t *size;   /* of each value */
 } away_trials;
 
-/* The number of values, of the first k, that fit into offload_cpu_size bytes of host memory; the others go to disk. k
- * if there is no such limit, or no disk. */
+/* Returns how many of the first k values fit into offload_cpu_size bytes of host memory; the others go to disk. Returns
+ * k if there is no such limit, or no disk. */
 static size_t num_near(const away_trials *t, size_t k) {
   int64_t room = msc_config_int(t->o->config, MSC_KEY_offload_cpu_size);
   size_t num = 0;
@@ -100,8 +100,8 @@ static msc_module *module_with_away(const away_trials *t, size_t k) {
   return m;
 }
 
-/* The predicted time of a step of the plan whose first k values live in host memory or on disk; UINT64_MAX if that
- * plan does not fit. */
+/* Returns the predicted time of a step of the plan whose first k values live in host memory or on disk; UINT64_MAX if
+ * that plan does not fit. */
 static uint64_t step_with_away(const away_trials *t, size_t k) {
   const msc_compile_options trial = msc_trial_of(t->o);
   msc_diag_mark before = msc_mark_diags(t->ctx);
@@ -114,9 +114,9 @@ static uint64_t step_with_away(const away_trials *t, size_t k) {
   return ns;
 }
 
-/* The least number of values that must leave the device so that a plan fits; all of them if none does. */
+/* Returns the least number of values that must leave the device so that a plan fits; all of them if no plan fits. */
 static size_t least_away(const away_trials *t) {
-  size_t low = 0, high = t->num; /* with `low` no plan fits */
+  size_t low = 0, high = t->num; /* no plan with `low` values away fits */
   while (high - low > 1) {
     size_t mid = low + (high - low) / 2;
     if (step_with_away(t, mid) < UINT64_MAX) high = mid;
@@ -125,8 +125,8 @@ static size_t least_away(const away_trials *t) {
   return high;
 }
 
-/* The number of values off the device with the fastest step, of five numbers that are tried. For recompute=auto, where
- * a plan may also fit by computing values again. */
+/* Tries five numbers of values off the device and returns the one with the fastest step. For recompute=auto, where a
+ * plan may also fit by computing values again. */
 static size_t fastest_away(const away_trials *t, bool fits) {
   enum { PARTS = 4 };
   size_t best = fits ? 0 : t->num;
@@ -168,8 +168,8 @@ static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options 
 /* The results of a trial of the first passes. */
 typedef struct {
   bool merged;
-  int64_t apart; /* ops that were put on dimensions apart */
-  int64_t ns;    /* of a step, by the search; INT64_MAX: the trial ended before the search */
+  int64_t apart; /* ops for which pass unmerge kept dimensions apart */
+  int64_t ns;    /* time of a step, as the search predicts it; INT64_MAX: the trial ended before */
 } first_passes;
 
 /* Notes the results of the trial at a checkpoint; ends the trial if pass unmerge changed no op, so that there is
@@ -261,7 +261,7 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
                      "there is no target '%s'; there are %s and, with machine code for one GPU, cuda:sm_90", name,
                      msc_target_names(msc_context_arena(ctx), ", "));
   if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
-  if (end && (*end == 'a' || *end == 'f')) end++; /* what is particular to one GPU, or to a family, libraries use */
+  if (end && (*end == 'a' || *end == 'f')) end++; /* sm_90a, sm_100f: only libraries use what such a suffix allows */
   if (arch && (!out->target->least_arch || !end || *end || out->arch < out->target->least_arch || out->arch > 999))
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
                      "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later",
@@ -274,7 +274,7 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
 
 /* ---- machine code for one GPU ---- */
 
-/* The newest PTX image that GPU `arch` accepts; NULL: the plan has no code, or no GPU was named. */
+/* Returns the newest PTX image that GPU `arch` accepts; NULL: the plan has no code, or no GPU was named. */
 static const msc_image *ptx_for(const msc_plan *p, int arch) {
   size_t i = 0;
   if (!arch || !p->code.num_images) return NULL;
@@ -320,7 +320,7 @@ static bool finish_machine_code(msc_context *ctx, const msc_compile_options *o, 
   return out->bytes != NULL;
 }
 
-/* Warns about matrices without initial values: as zeros they mostly learn nothing. */
+/* Warns about matrices without initial values: they begin as zeros, from which training mostly learns nothing. */
 static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
   const msc_value *first = NULL;
   size_t num = 0;
@@ -339,7 +339,7 @@ static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
               first->name ? first->name : "", more);
 }
 
-/* Refuses ops that passes make, whose attributes only they know to set. */
+/* Refuses a model with ops that only passes make: users cannot know which attributes they need. */
 static bool check_ops_of_model(const msc_module *m) {
   bool ok = true;
   for (const msc_func *f = m->first; f; f = f->next)
@@ -362,7 +362,8 @@ static void warn_of_missing(msc_context *ctx, const msc_module *m) {
 
 /* ---- elastic ---- */
 
-/* Compiles the model for fewer ranks; false: there is no such plan, and nothing is reported. */
+/* Compiles the model for `size` ranks, which are fewer than configured. False: there is no such plan; nothing is
+ * reported. */
 static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, const msc_compile_options *o, int64_t size,
                             msc_plan_file *file) {
   msc_compile_options resized = msc_trial_of(o);

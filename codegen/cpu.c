@@ -13,7 +13,7 @@ static const msc_cpu cpus[] = {
 size_t msc_cpu_count(void) { return sizeof cpus / sizeof *cpus; }
 msc_cpu msc_cpu_row(size_t i) { return cpus[i]; }
 
-/* The features of a level, LLVM's names, sorted; they include those of lower levels. */
+/* Returns the features of a level, by LLVM's names, sorted; they include those of lower levels. */
 const char *const *msc_cpu_features(int level, size_t *out_num) {
   static const char *const v2[] = {"popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
   static const char *const v3[] = {"avx",   "avx2",   "bmi",  "bmi2",   "f16c",   "fma",  "lzcnt",
@@ -68,7 +68,7 @@ static const msc_cpu *find_cpu(const char *name) {
   return NULL;
 }
 
-/* How this machine multiplies bf16, by its features beyond the level. */
+/* Returns how this machine multiplies bf16, by its features beyond the level. */
 static msc_bf16_way bf16_of_host(int level) {
   char *have = LLVMGetHostCPUFeatures();
   msc_bf16_way way = MSC_BF16_BY_TERMS;

@@ -1,4 +1,5 @@
-/* embed.c: msc.h: configuration and a model in memory in, the bytes of a plan and messages out. */
+/* embed.c: the functions of ir/msc.h: a configuration and a model in memory in, the bytes of a plan and messages
+ * out. */
 #include "ir/msc.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ struct msc_compiler {
   const msc_plan *plan; /* NULL: none was made */
 };
 
-/* A call that turns running out of memory into a message and false. */
+/* A call of a function under msc_protect, which turns running out of memory into a message and false. */
 typedef struct {
   msc_compiler *c;
   const char *name, *text;

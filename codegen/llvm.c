@@ -87,7 +87,7 @@ LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch) {
 
 static bool choose_nvptx(msc_llvm *l, const msc_code_target *target) {
   (void)target;
-  l->cpu = (msc_cpu){.name = "", .level = 4}; /* it rounds, and loads any element */
+  l->cpu = (msc_cpu){.name = "", .level = 4}; /* a GPU rounds in one instruction, and loads elements of any size */
   l->width = (msc_vector_width){.summed = 16, .apart = 16};
   return true;
 }
@@ -181,7 +181,7 @@ void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way) {
 
 bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  /* vectors are emitted as such already */
+  /* msc emits vectors itself, so LLVM need not find any */
   LLVMPassBuilderOptionsSetLoopVectorization(options, false), LLVMPassBuilderOptionsSetSLPVectorization(options, false);
   LLVMErrorRef error = LLVMRunPasses(l->module, pipeline, l->machine, options);
   LLVMDisposePassBuilderOptions(options);

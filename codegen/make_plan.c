@@ -80,7 +80,7 @@ typedef struct {
   msc_context *ctx;
   const msc_compile_options *o;
   packed searched;
-  const char *strategies; /* of the model's ops: without what pass zero cuts further */
+  const char *strategies; /* strategies of the model's ops, before pass zero cuts any further */
   const msc_decision *decision;
   size_t num_decisions;
   int64_t step_ns, least_step_ns, least_plan_ns; /* facts of the search; -1: there was none */
@@ -126,14 +126,15 @@ static bool plan_fits_limit(void *limit, const msc_plan *p) {
   return msc_plan_rank_bytes(p) <= *(const uint64_t *)limit;
 }
 
-/* Makes the code of a plan that was made without. */
+/* Makes the code of a plan that was made without code. */
 static bool make_code(msc_plan *p, const msc_compile_options *options) {
   const msc_plan *again = p->has_code ? p : plan_of_module(p->ctx, p->module, options, NULL, NULL);
   if (again) p->code = again->code, p->has_code = true;
   return again != NULL;
 }
 
-/* The bytes of a block: host_mem_block_size, or what the largest value on disk needs, if that is less. */
+/* Returns the bytes of a block on disk: host_mem_block_size, or what the largest value on disk needs, if that is
+ * less. */
 static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
   enum { PAGE = 4096 };
   uint64_t most = PAGE, block = (uint64_t)msc_config_int(config, MSC_KEY_host_mem_block_size);
@@ -181,7 +182,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   return p;
 }
 
-/* The largest of 1, 2, 3, 4, 6, 8, 12 ... (powers of two, and these times three) that is less than `below`. */
+/* Returns the largest of 1, 2, 3, 4, 6, 8, 12 ... (powers of two, and these times three) that is less than `below`. */
 static int64_t next_room(int64_t below) {
   int64_t power = 1;
   while (2 * power < below) power *= 2;
@@ -231,7 +232,7 @@ typedef struct {
   msc_plan *best;
 } fitting;
 
-/* Runs the passes over a copy of the module. They are not verified again: the first run was, with the same passes. */
+/* Runs the passes over a copy of the module. Their results are not verified: the first run of the same passes was. */
 static bool run_again(const fitting *t, bounded_run *r) {
   msc_compile_options o = *t->o;
   if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
@@ -243,9 +244,9 @@ static bool run_again(const fitting *t, bounded_run *r) {
   return r->plan != NULL;
 }
 
-/* Makes plans that keep less and less over the step while the best plan exceeds the limit and each needs less memory
- * than the one before. Every limit tries the same bounds, and itself, so no higher limit refuses what a lower one
- * accepts. */
+/* Makes plans whose strategies keep less and less over the step, as long as the best plan exceeds the limit and each
+ * plan needs less memory than the one before. The bounds are the same numbers for every limit, and the limit itself, so
+ * a higher limit never refuses what a lower one accepts. */
 static bool shrink_plan(fitting *t) {
   while (msc_plan_rank_bytes(t->best) > (uint64_t)t->limit && t->kept > 1) {
     int64_t room = next_room(t->kept);
@@ -265,8 +266,8 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
-/* Makes the plan of an unbounded search, and keeps it if it is better than the best so far. It is not made where it
- * would certainly exceed the limit, as the best one does: a plan needs at least half of the bytes that its strategy
+/* Makes the plan of an unbounded search, and keeps it if it is better than the best so far. Makes none if it would
+ * certainly exceed the limit while the best one does, too: a plan needs at least half of the bytes that its strategy
  * keeps. */
 static void try_unbounded(fitting *t, bool may_fit) {
   msc_diag_mark before = msc_mark_diags(t->ctx);

@@ -44,7 +44,7 @@ static uint64_t arena_bytes(const msc_plan_memory *m, uint64_t persistent, const
   return msc_pools_lay_out(pool, at);
 }
 
-/* The memory of a rank of the stage, laid out as the runtime does (ir/abi/pools.h). */
+/* Returns the memory of a rank of the stage, laid out as the runtime does (ir/abi/pools.h). */
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
   msc_plan_memory m = {.sums = s->sum_bytes,
@@ -138,13 +138,13 @@ int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o) {
   return msc_memory_limit(o->config, msc_cluster_of_options(ctx, o));
 }
 
-/* True if evaluation, which returns the outputs of the model, needs more memory than a step of training. */
+/* True if evaluation, which returns the model's outputs, needs more memory than a step of training. */
 static bool is_of_evaluation(const msc_plan *p, const msc_peak *peak) {
   return peak->func && msc_program_of(peak->func) == MSC_PROGRAM_FORWARD &&
          msc_program_func(p->module, MSC_PROGRAM_TRAIN);
 }
 
-/* Notes the settings that are not in use and could save a quarter of the memory or more. */
+/* Adds notes that name the settings which are not in use and could save a quarter of the memory or more. */
 static void note_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m,
                             const msc_peak *peak) {
   uint64_t all = sum_memory(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
@@ -202,8 +202,8 @@ static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
   return !is_bound;
 }
 
-/* Reports host memory, or a disk, that is too small for the offloaded values, and how much would do. False: the plan is
- * refused. */
+/* Checks that the offloaded values fit into host memory, or onto a disk. False: the plan is refused, after a report of
+ * how much would be enough. */
 static bool fits_home(const msc_plan *p, const msc_config *config, msc_key key, msc_home home) {
   uint64_t bytes = 0;
   int64_t limit = msc_config_int(config, key);

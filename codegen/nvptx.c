@@ -16,7 +16,7 @@ static void annotate(msc_llvm *l, LLVMValueRef fn, const char *key, unsigned val
                               LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
 }
 
-/* The scalars that a program computes with in f32 alone, as a mask: its kernel for a GPU takes them as such. */
+/* Returns a mask of the scalars that a program uses in f32 alone: its kernel for a GPU takes these as f32. */
 uint64_t msc_nvptx_narrow_scalars(const msc_program *p) {
   uint64_t narrow = p->head.num_scalars ? UINT64_MAX >> (MSC_NEST_SCALARS - p->head.num_scalars) : 0;
   for (int i = 1; i < p->head.num_instrs; i++)
@@ -42,7 +42,7 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program *
   msc_llvm_set_attribute(l, fn, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
   annotate(l, fn, "kernel", 1);
   annotate(l, fn, "maxntidx", h->threads);
-  annotate(l, fn, "minctasm", 1); /* without it ptxas spills a little to fit another block */
+  annotate(l, fn, "minctasm", 1); /* otherwise ptxas spills registers so that one more block fits */
   return fn;
 }
 

@@ -14,7 +14,7 @@ typedef struct {
   size_t bytes;
   const Elf64_Ehdr *head;
   const Elf64_Shdr *section;
-  uint64_t *place; /* of each section in the blob, or NOWHERE */
+  uint64_t *place; /* offset of each section in the blob, or NOWHERE */
   uint8_t *blob;
 } linker;
 
@@ -60,7 +60,7 @@ static bool relocate(const linker *k, const Elf64_Shdr *table) {
   const Elf64_Sym *symbol = section_content(k, &k->section[table->sh_link]);
   const char *names = section_content(k, &k->section[k->section[table->sh_link].sh_link]);
   uint64_t base = k->place[table->sh_info];
-  if (base == NOWHERE) return true; /* of debug or unwind data */
+  if (base == NOWHERE) return true; /* a relocation of debug or unwind data, which the blob lacks */
   for (size_t i = 0; i < table->sh_size / sizeof *r; i++) {
     const Elf64_Sym *s = &symbol[ELF64_R_SYM(r[i].r_info)];
     uint32_t type = ELF64_R_TYPE(r[i].r_info);

@@ -25,7 +25,7 @@ void msc_run_in_parallel(size_t num, void (*make)(void *user, size_t piece), voi
   size_t others = 0, most = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
   if (most > num) most = num;
   if (most > MSC_MAX_PARTS) most = MSC_MAX_PARTS;
-  /* where a thread cannot be created, the others do its work */
+  /* if a thread cannot be created, the other threads do its work */
   while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++;
   make_pieces(&p);
   while (others) pthread_join(thread[--others], NULL);

@@ -7,7 +7,7 @@
 #include "ir/sanitized.h"
 
 enum {
-  MIN_INSTRUCTIONS = 1500, /* of a part, on average: reading the module again takes a while too */
+  MIN_INSTRUCTIONS = 1500, /* average per part: smaller parts do not pay, as each part reads the whole module again */
 };
 
 /* ---- one module ---- */
@@ -27,7 +27,7 @@ typedef struct {
   const msc_llvm *whole;
   LLVMMemoryBufferRef bitcode, *object;
   size_t num;
-  msc_llvm llvm[MSC_MAX_PARTS]; /* a context is one thread's */
+  msc_llvm llvm[MSC_MAX_PARTS]; /* one per part, because an LLVM context belongs to one thread */
 } parts;
 
 static uint64_t count_instructions(LLVMValueRef fn) {

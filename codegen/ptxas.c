@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The path of ptxas: in CUDA_HOME if that is set, else where the toolkit usually is; or NULL. */
+/* Returns the path of ptxas: in CUDA_HOME if that is set, else where the toolkit usually is; NULL: there is none. */
 static const char *find_ptxas(msc_arena *arena) {
   const char *path = getenv("PATH"), *home = getenv("CUDA_HOME");
   const char *list = msc_arena_printf(arena, "%s:%s/bin", path ? path : "", home ? home : "/usr/local/cuda");
@@ -100,14 +100,14 @@ static pid_t start_process(const char *program, char *const *argument, int log) 
   return child;
 }
 
-/* The exit status of the child; -1: it was ended by a signal. */
+/* Returns the exit status of the child; -1: a signal ended it. */
 static int wait_for_exit(pid_t child) {
   int status = -1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The version in the last word of ptxas' output: "Cuda compilation tools, release 13.0, V13.0.88". */
+/* Returns the version, the last word of ptxas' output: "Cuda compilation tools, release 13.0, V13.0.88". */
 static const char *version_of(msc_arena *arena, const char *program, int log) {
   char *argument[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--version", NULL};
   size_t bytes;
@@ -117,7 +117,7 @@ static const char *version_of(msc_arena *arena, const char *program, int log) {
   return version ? msc_arena_printf(arena, "%.*s", (int)strcspn(version + 3, " \n"), version + 3) : "of no version";
 }
 
-/* The first line of the log, for a message. */
+/* Returns the first line of the log, for a message. */
 static const char *read_assembler_log(msc_arena *arena, const char *program, int log, int code) {
   size_t bytes = 0;
   const char *text = read_fd(arena, log, &bytes);
@@ -125,8 +125,8 @@ static const char *read_assembler_log(msc_arena *arena, const char *program, int
                           (int)strcspn(text ? text : "", "\n"), text ? text : "");
 }
 
-/* The option for the number of threads: a fixed number, since the bytes depend on it; older versions of ptxas have one
- * thread. */
+/* Returns the value of the option for the number of threads: a fixed number, because the bytes depend on it, and 1 for
+ * older versions of ptxas. */
 static const char *threads_of(const char *version) {
   int major = 0, minor = 0;
   return sscanf(version, "%d.%d", &major, &minor) == 2 && 100 * major + minor >= 1202 ? "4" : "1";
@@ -150,7 +150,7 @@ static bool assemble(msc_ptxas *a, const msc_image *ptx) {
   char *argument[] = {
       (char *)(uintptr_t)a->program, (char *)(uintptr_t)option, (char *)(uintptr_t) "-O3", a->file[TEXT].path,
       (char *)(uintptr_t) "-o",      a->file[CODE].path,        (char *)(uintptr_t)split,  NULL};
-  if (!strcmp(threads, "1")) argument[6] = NULL; /* it may not know the option */
+  if (!strcmp(threads, "1")) argument[6] = NULL; /* an old ptxas may not know the option */
   a->made_by = msc_arena_printf(a->arena, "%s, ptxas %s -O3 in %s thread%s", ptx->made_by, version, threads,
                                 strcmp(threads, "1") ? "s" : "");
   if (!write_fd(a->file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1))

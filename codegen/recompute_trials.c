@@ -19,7 +19,8 @@
 
 enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, MOST_SETS_WITH_SCHEDULES = 50, LARGE = 3000 };
 
-/* A choice: how many bytes pass recompute is to save, in groups of how many pieces, or a set of ops. */
+/* A choice: either how many bytes pass recompute is to save, and how many pieces each of its groups has; or a set of
+ * ops. */
 typedef struct {
   int64_t saving, group, shift;
   uint32_t set; /* of units */
@@ -27,7 +28,7 @@ typedef struct {
 
 typedef struct {
   choice made;
-  int64_t bytes, ns; /* that the plan needs beside the arguments, and takes */
+  int64_t bytes, ns; /* memory of the plan beside the arguments, and time of a step */
 } trial;
 
 typedef struct {
@@ -37,15 +38,15 @@ typedef struct {
   size_t bytes;
   bool is_large;                /* trials take long */
   int64_t room;                 /* beside the arguments */
-  int64_t least;                /* bytes that a plan needs beside them, whatever is chosen: those of evaluation */
-  const char *unit[MOST_UNITS]; /* names of ops of the forward, whose expansions carry them too */
+  int64_t least;                /* bytes that every choice needs beside the arguments: those of evaluation */
+  const char *unit[MOST_UNITS]; /* names of the forward's ops; ops of an op's expansion have its name, too */
   size_t num_units;
   trial best;                   /* bytes -1: there is none yet */
 } trials;
 
 /* ---- a trial ---- */
 
-/* Bytes of the arguments on the device; inputs count twice, for the batch in use and the one read ahead. */
+/* Returns the bytes of the arguments on the device; inputs count twice, for the batch in use and the one read ahead. */
 static int64_t argument_bytes(const msc_config *config, const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++)
@@ -55,7 +56,7 @@ static int64_t argument_bytes(const msc_config *config, const msc_func *f) {
   return bytes;
 }
 
-/* Bytes of the constants that no kernel contains. */
+/* Returns the bytes of the constants that no kernel contains. */
 static int64_t constant_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
@@ -67,7 +68,7 @@ static bool is_recompute_unit(const msc_op *op) {
   return op->name && !msc_is_constant_op(op) && !msc_op_attr(op, MSC_FACT(recompute)) && msc_info(op)->flags & MSC_PURE;
 }
 
-/* The number of the unit with this name; num_units: there is none. */
+/* Returns the number of the unit with this name; num_units: there is none. */
 static size_t find_unit(const trials *t, const char *name) {
   size_t i = 0;
   while (i < t->num_units && t->unit[i] != name) i++;
@@ -117,7 +118,7 @@ static bool is_better_trial(const trials *t, const trial *a, const trial *b) {
   return a->ns < b->ns || (a->ns == b->ns && a->bytes < b->bytes);
 }
 
-/* Compiles a copy of the program with the choice.  bytes -1: the passes refused it. */
+/* Compiles a copy of the program with the choice and measures it. If the passes refuse the choice, bytes is -1. */
 static trial compile_copy(trials *t, choice c) {
   msc_compile_options o = msc_trial_of(t->o);
   uint64_t begin = msc_clock_ns();
@@ -181,7 +182,7 @@ typedef struct {
   size_t num, most;
 } sets;
 
-/* The trial of a set, run once; NULL: too many sets were tried. */
+/* Returns the trial of a set, which runs at most once; NULL: too many sets were tried. */
 static const trial *try_set(sets *s, uint32_t set) {
   for (size_t i = 0; i < s->num; i++)
     if (s->tried[i].made.set == set) return &s->tried[i];
@@ -190,7 +191,7 @@ static const trial *try_set(sets *s, uint32_t set) {
   return s->tried[s->num].bytes < 0 ? NULL : &s->tried[s->num++];
 }
 
-/* The first better trial among the sets with one unit more or less, then among those with two; or NULL. */
+/* Returns the first better trial among the sets with one unit more or less, then among those with two; or NULL. */
 static const trial *find_better_neighbour(sets *s, const trial *at) {
   size_t n = s->t->num_units;
   for (size_t pairs = 0; pairs < 2; pairs++)

@@ -1,4 +1,4 @@
-/* recompute_trials.h: recompute=auto. */
+/* recompute_trials.h: a partitioned program in; its ops marked for recomputation, as recompute=auto asks, out. */
 #ifndef MSC_CODEGEN_RECOMPUTE_TRIALS_H
 #define MSC_CODEGEN_RECOMPUTE_TRIALS_H
 

@@ -27,7 +27,8 @@ static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remaind
   return remainder ? LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "") : q;
 }
 
-/* Shifts an integer. By fewer than 0 places, or by as many as there are or more, it gives 0, or copies of the sign. */
+/* Shifts an integer. A shift by less than 0, or by all bits or more, gives 0, or copies of the sign for a signed shift
+ * to the right. */
 static LLVMValueRef shift_integer(const msc_emit *e, msc_dtype d, bool left, LLVMValueRef a, LLVMValueRef b) {
   int bits = 8 * (int)msc_dtype_bytes(d);
   LLVMValueRef far = LLVMBuildICmp(e->b, LLVMIntUGE, b, msc_ir_int(b, bits), "");
@@ -37,7 +38,7 @@ static LLVMValueRef shift_integer(const msc_emit *e, msc_dtype d, bool left, LLV
   return LLVMBuildSelect(e->b, far, msc_ir_int(b, 0), moved, "");
 }
 
-/* The larger or smaller operand; NaN if either is NaN. */
+/* Returns the larger or smaller operand; NaN if either is NaN. */
 static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
   if (d == MSC_I1) return largest ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
   LLVMValueRef m = LLVMBuildSelect(e->b, largest ? emit_less(e, d, b, a) : emit_less(e, d, a, b), a, b, "");
@@ -68,7 +69,7 @@ static LLVMValueRef absolute_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) 
                       : x;
 }
 
-/* The sign of x: 1, -1 or 0; 0 for NaN too. */
+/* Returns the sign of x: 1, -1 or 0; 0 for NaN, too. */
 static LLVMValueRef sign_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   LLVMValueRef zero = msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0),
                one = msc_is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);

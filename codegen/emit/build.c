@@ -95,7 +95,7 @@ LLVMValueRef msc_emit_size(const msc_emit *e, int axis) {
   if (a->baked_size) return msc_emit_int(e, a->baked_size);
   LLVMValueRef size = a->size < 2 ? msc_emit_int(e, a->size) : e->dim[a->size - 2];
   if (e->p->head.clipped != axis) return size;
-  /* the last part of an axis that is cut is shorter */
+  /* the last part of an axis that is cut into chunks may be shorter */
   uint8_t chunk = e->p->head.chunk;
   LLVMValueRef total = chunk < 2 ? msc_emit_int(e, chunk) : e->dim[chunk - 2];
   LLVMValueRef left = LLVMBuildSub(e->b, total, LLVMBuildMul(e->b, e->axis[e->p->head.chunk_axis], size, ""), "");

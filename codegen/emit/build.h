@@ -11,17 +11,17 @@
 bool msc_ir_is_vector(LLVMValueRef v);
 int msc_ir_lanes(LLVMValueRef v);
 LLVMTypeRef msc_ir_element(LLVMValueRef v);
-/* A constant of the type of `like`, a scalar or a vector. */
+/* Returns a constant of the type of `like`, a scalar or a vector. */
 LLVMValueRef msc_ir_real(LLVMValueRef like, double v);
 LLVMValueRef msc_ir_int(LLVMValueRef like, int64_t v);
-/* A vector with the constant in every lane; for one lane the constant itself. */
+/* Returns a vector with the constant in every lane; for one lane the constant itself. */
 LLVMValueRef msc_ir_repeat(LLVMValueRef constant, int lanes);
-/* The integer type, scalar or vector, with as many lanes as `like`. */
+/* Returns the integer type, scalar or vector, with as many lanes as `like`. */
 LLVMTypeRef msc_ir_int_type(const msc_emit *e, LLVMValueRef like, int bits);
 LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits);
 /* Divides floats. A constant divisor is left to LLVM, which may multiply by its reciprocal instead. */
 LLVMValueRef msc_ir_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b);
-/* The functions of f32 for which the target has instructions; NULL: none. */
+/* Returns the functions of f32 for which the target has instructions; NULL: none. */
 const msc_llvm_math *msc_ir_math(const msc_emit *e, LLVMValueRef x);
 /* Calls an intrinsic of LLVM. */
 LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num,
@@ -48,10 +48,11 @@ typedef struct {
   LLVMValueRef phi[MAX_CARRIED], first[MAX_CARRIED];
 } msc_ir_loop;
 
-/* Opens for (index = from; index < to; index += step). carried[] becomes the values at the start of an iteration. */
+/* Opens the loop  for (index = from; index < to; index += step). carried[] becomes the values at the start of an
+ * iteration. */
 void msc_ir_loop_open(msc_emit *e, msc_ir_loop *loop, LLVMValueRef from, LLVMValueRef to, int64_t step, int num,
                       LLVMValueRef *carried);
-/* Closes the loop. carried[] in: the values at the end of an iteration; out: those after the loop. */
+/* Closes the loop. On entry carried[] holds the values at the end of an iteration, on return those after the loop. */
 void msc_ir_loop_close(msc_emit *e, msc_ir_loop *loop, LLVMValueRef *carried);
 LLVMBasicBlockRef msc_ir_block(msc_emit *e);
 /* Reserves stack memory for `num` values, once per call of the kernel. */

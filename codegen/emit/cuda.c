@@ -111,7 +111,7 @@ static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValue
   LLVMValueRef lane, warp = split_number(w, w->team.rank, WARP, &lane);
   LLVMBasicBlockRef after;
   v = join_lanes(w, kind, dtype, v, WARP);
-  emit_barrier(w); /* what lay there before has been read */
+  emit_barrier(w); /* all threads have read what was in shared memory before */
   branch_open(w, LLVMBuildICmp(e->b, LLVMIntEQ, lane, msc_emit_int(e, 0), ""), &after);
   LLVMBuildStore(e->b, v, point_into(w, type, w->team.memory, warp));
   branch_close(w, after);
@@ -191,7 +191,8 @@ static LLVMBasicBlockRef begin_block(msc_walk *w) {
   return block;
 }
 
-/* Emits the strand that the thread's item belongs to; what all of them may need is computed before. */
+/* Emits, for each thread, the strand that its item belongs to. Values that several strands may need are computed
+ * before. */
 static void emit_strands(msc_walk *w) {
   msc_emit *e = &w->e;
   LLVMBasicBlockRef after;
@@ -226,20 +227,20 @@ static void emit_scatter(msc_walk *w) {
 
 /* The position of a thread in the square that its block transposes. */
 typedef struct {
-  LLVMValueRef row, column;     /* its corner: across, along the lanes */
-  LLVMValueRef x, y;            /* of the thread: 0 .. 31, 0 .. 7 */
+  LLVMValueRef row, column;     /* the square's corner, across and along the lanes */
+  LLVMValueRef x, y;            /* position of the thread in the block: 0 .. 31, 0 .. 7 */
   LLVMValueRef rows, columns;   /* sizes of the axes */
   LLVMValueRef tile[MSC_NEST_INSTRS];
 } square;
 
-/* The address of (along, across) in the tile; rows have one element more, so that threads do not use the same memory
- * bank. */
+/* Returns the address of (along, across) in the tile. Its rows have one element more than the square, so that threads
+ * do not use the same memory bank. */
 static LLVMValueRef tile_place(msc_walk *w, LLVMTypeRef type, LLVMValueRef tile, LLVMValueRef along,
                                LLVMValueRef across) {
   return point_into(w, type, tile, add_numbers(w, multiply_by(w, along, MSC_SQUARE + 1), across));
 }
 
-/* Calls `then` to emit code under the condition that the position exists. */
+/* Calls `then` to emit code that runs only if the position exists. */
 static void emit_at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRef along,
                              void (*then)(msc_walk *w, square *s, int j), int j) {
   LLVMBasicBlockRef after;

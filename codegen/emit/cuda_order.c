@@ -49,7 +49,7 @@ static LLVMValueRef index_at(ordering *o, msc_dtype d, LLVMValueRef array, LLVMV
   return LLVMBuildSExt(o->b, read_stored(o, d, element_at(o, d, array, at)), LLVMInt64TypeInContext(o->e.l->llvm), "");
 }
 
-/* The number of the thread's item; the grid has a thread for each item. */
+/* Returns the number of the thread's item; the grid has a thread for each item. */
 static LLVMValueRef own_item(ordering *o) {
   static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.tid.x"};
   LLVMValueRef own[2];

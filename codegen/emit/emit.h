@@ -1,4 +1,4 @@
-/* emit.h: from programs to LLVM IR to machine code.  The one header that shows LLVM's types. */
+/* emit.h: programs of kernels in; LLVM IR and machine code out. The only header that includes LLVM's types. */
 #ifndef MSC_CODEGEN_EMIT_H
 #define MSC_CODEGEN_EMIT_H
 
@@ -18,7 +18,7 @@ typedef enum { MSC_BF16_BY_TERMS, MSC_BF16_BY_PAIRS, MSC_BF16_BY_TILES } msc_bf1
 
 typedef struct {
   const char *name;
-  int level; /* of the x86-64 psABI, 1 to 4 */
+  int level; /* level of the x86-64 psABI, 1 to 4 */
   msc_bf16_way bf16;
 } msc_cpu;
 
@@ -29,19 +29,20 @@ typedef LLVMValueRef msc_emit_unary_fn(msc_emit *e, LLVMValueRef x);
 
 /* Bytes of the vectors of kernels. */
 typedef struct {
-  int summed;  /* where lanes are added up */
-  int apart;   /* where they stay apart */
+  int summed;  /* of kernels that add up the lanes of a vector */
+  int apart;   /* of kernels that do not */
   int product; /* of matrix products */
 } msc_vector_width;
 
-/* vector_width.c: chooses them for a level of x86-64. forced: 16, 32 or 64, all have that width; 0: the fastest. */
+/* Chooses the widths for a level of x86-64 (vector_width.c). `forced`: 16, 32 or 64, which all widths become; 0: the
+ * fastest. */
 msc_vector_width msc_choose_vector_width(int level, int forced);
 
 /* Functions of f32 for which a target has instructions. */
 typedef struct {
   msc_emit_unary_fn *exp, *sqrt;
   LLVMValueRef (*divide)(msc_emit *e, LLVMValueRef a, LLVMValueRef b);
-  msc_emit_unary_fn *to_bf16; /* to 16 bits as integers */
+  msc_emit_unary_fn *to_bf16; /* gives the 16 bits of bf16 as integers */
 } msc_llvm_math;
 
 /* An LLVM module for one target. */
@@ -82,7 +83,7 @@ typedef struct {
   const char *cpu, *features;
 } msc_ptx_row;
 extern const msc_ptx_row msc_ptx_generation[MSC_NUM_PTX];
-/* The machine that makes PTX for one of these architectures. */
+/* Returns the LLVM machine that makes PTX for one of these architectures. */
 LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch);
 void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value);
 void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
@@ -95,8 +96,8 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
 /* Allows a kernel the CPU features beyond its level that products of bf16 use. */
 void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way);
-/* msc_product_width: columns of a panel, as many as the vectors of sums hold. msc_product_height: rows that are
- * multiplied together, so that their sums fit the registers. */
+/* msc_product_width returns the columns of a panel: as many as the vectors of sums hold. msc_product_height returns how
+ * many rows are multiplied together, so that their sums fit the registers. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
   return MSC_PRODUCT_VECTORS * l->width.product / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
@@ -128,19 +129,19 @@ size_t msc_cpu_count(void);
 msc_cpu msc_cpu_row(size_t i);
 /* Finds a CPU by name; NULL or "native": this machine. False after an error that suggests a name. */
 bool msc_cpu_choose(msc_context *ctx, const char *name, msc_cpu *out_cpu);
-/* The level of a CPU's name; NULL or "native": this machine's; 1 for unknown names. */
+/* Returns the level of a CPU by its name; NULL or "native": this machine's; 1 for unknown names. */
 int msc_cpu_level(const char *name);
-/* The name that stands for all CPUs of a level. */
+/* Returns the name that stands for all CPUs of a level. */
 const char *msc_cpu_plain(int level);
-/* Features of a level, LLVM's names, sorted. */
+/* Returns the features of a level, by LLVM's names, sorted. */
 const char *const *msc_cpu_features(int level, size_t *out_num);
-/* Features beyond level 4 that products of bf16 use, LLVM's names, sorted. */
+/* Returns the features beyond level 4 that products of bf16 use, by LLVM's names, sorted. */
 const char *const *msc_cpu_bf16_features(msc_bf16_way way, size_t *out_num);
 
 /* ---- nvptx.c ---- */
 
 extern const char msc_nvptx_pipeline[];
-/* The scalars of a program that its kernel takes as f32, as a mask. */
+/* Returns a mask of the scalars of a program that its kernel takes as f32. */
 uint64_t msc_nvptx_narrow_scalars(const msc_program *p);
 /* Adds an empty kernel whose parameters are the program's buffers, the extent, dims and scalars, one by one. */
 LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program *p);
@@ -161,8 +162,8 @@ typedef struct {
   size_t bytes;
 } msc_object;
 
-/* ELF relocatables -> one position-independent blob: text, then read-only data from the next page on.  Fails on a
- * symbol or relocation that would need a loader. */
+/* Links ELF relocatables into one position-independent blob: text, then read-only data from the next page on. Fails on
+ * a symbol or relocation that would need a loader. */
 bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object,
                      msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
 
@@ -178,12 +179,12 @@ struct msc_emit {
   LLVMValueRef buffer[MSC_NEST_BUFFERS], dim[MSC_NEST_DIMS];
   LLVMValueRef scalars;             /* where they are in memory; NULL: ... */
   LLVMValueRef scalar[MSC_NEST_SCALARS]; /* ... here they are */
-  LLVMValueRef axis[MSC_NEST_AXES]; /* i64: the position; of the lane axis: that of the first lane less lane_offset */
+  LLVMValueRef axis[MSC_NEST_AXES];      /* i64: positions; of the lane axis that of the first lane, less lane_offset */
   int lane_offset;
   LLVMValueRef mask;                /* <lanes x i1> of lanes that exist; NULL: all */
   LLVMValueRef spare;               /* 256 bytes on the stack: zeros to load where a guard is false; not on a GPU */
   LLVMValueRef sink;                /* 256 bytes on the stack: lanes that must store nothing store here */
-  int copy;                         /* number of the vector among those that are computed side by side */
+  int copy;                         /* number of this vector among those that are computed side by side */
   LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
 };
 
@@ -193,10 +194,10 @@ bool msc_emit_varies(const msc_emit *e, int instr); /* along the lanes */
 LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes);
 LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v); /* i64 */
 LLVMValueRef msc_emit_size(const msc_emit *e, int axis);
-/* The value of instruction i; if `vector`, a scalar is repeated in all lanes. */
+/* Returns the value of instruction i; if `vector`, a scalar is repeated in all lanes. */
 LLVMValueRef msc_emit_get(msc_emit *e, int i, bool vector);
 LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
-LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
+LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* `identity` where no lane is */
 
 /* ---- emit/body.c ---- */
 
@@ -247,8 +248,8 @@ LLVMValueRef msc_nvvm_exp_of_term(msc_emit *e, LLVMValueRef x);
 
 /* ---- emit/product.c ---- */
 
-/* The kernels of a product. Those of pairs and tiles are for bf16, on CPUs with the instructions; tiles read panels
- * that are packed for pairs. */
+/* The kernels of a product. The kernels of pairs and tiles are for bf16, on CPUs that have the instructions; tiles read
+ * the same panels as pairs. */
 #define MSC_PRODUCT_PARTS(X)   \
   X(MSC_PACK)                  \
   X(MSC_PACK_TRANSPOSED)       \
@@ -273,7 +274,7 @@ static inline bool msc_product_has(int level, msc_product_part part, msc_dtype d
   return level >= 3 && (msc_product_way(part) == MSC_BF16_BY_TERMS || (level == 4 && dtype == MSC_BF16));
 }
 
-/* The kernel's name, such as "multiply_f32". */
+/* Returns the kernel's name, such as "multiply_f32". */
 const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype);
 /* Emits the kernel into the module. */
 void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype);
@@ -283,14 +284,15 @@ LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_produc
 
 /* ---- emit/product_tiles.c ---- */
 
-/* Rows of a register, and those that are done together; pairs of terms in a row of a register. */
+/* Rows of an AMX register; rows that are multiplied together, in two registers; pairs of terms in a row of a
+ * register. */
 enum { MSC_TILE_ROWS = 16, MSC_TILE_HEIGHT = 32, MSC_TILE_PAIRS = MSC_PRODUCT_CHUNK };
 /* Emits the body of the kernel that multiplies by AMX. */
 void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn);
 
 /* ---- products.c ---- */
 
-/* The object of msc_product_assemble, made when msc was built: making it takes longer than all other kernels of a small
+/* Returns what msc_product_assemble made when msc was built: making it takes longer than all other kernels of a small
  * network. */
 msc_object msc_product_object(int level, msc_product_part part, msc_dtype dtype);
 
@@ -310,6 +312,6 @@ enum { MSC_ORDER_THREADS = 128, MSC_UNIQUE_THREADS = 1024 };
 /* Emits a kernel of ir/abi/builtin.h for a GPU; element types and kinds are part of the code. */
 void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn);
 uint64_t msc_cuda_order_items(const msc_builtin_launch *l);
-int msc_cuda_order_threads(const msc_builtin_launch *l); /* of a block, which has as many items */
+int msc_cuda_order_threads(const msc_builtin_launch *l); /* threads of a block, which has as many items */
 
 #endif

@@ -66,7 +66,7 @@ static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMVal
   return LLVMBuildFCmp(e->b, p, a, b, "");
 }
 
-/* a b + c, rounded once where the CPU has fused multiply-add. */
+/* Emits a b + c, which is rounded once where the CPU has fused multiply-add. */
 static LLVMValueRef fma_(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   LLVMTypeRef t = LLVMTypeOf(a);
   LLVMValueRef arg[] = {a, b, c};
@@ -105,7 +105,7 @@ static LLVMValueRef round_to_int(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_
   return fsub(e, t, magic);
 }
 
-/* x 2^n for |n| up to twice the exponent's range: multiplies by two factors, so that results may be subnormal or
+/* Emits x 2^n for |n| up to twice the exponent's range: multiplies by two factors, so that results may be subnormal or
  * overflow. */
 static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
   LLVMValueRef half = LLVMBuildAShr(e->b, n, msc_ir_int(n, 1), ""), rest = LLVMBuildSub(e->b, n, half, "");
@@ -116,7 +116,7 @@ static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
               LLVMBuildBitCast(e->b, b, LLVMTypeOf(x), ""));
 }
 
-/* With x = n ln 2 + r, returns exp(r) - 1. `low`: a correction to be added to x, or NULL. */
+/* Writes x as n ln 2 + r and returns exp(r) - 1. `low`: a correction to be added to x, or NULL. */
 static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low, LLVMValueRef *out_n) {
   bool wide = is_f64(x);
   LLVMValueRef n = round_to_int(e, fmul(e, x, msc_ir_real(x, 1.4426950408889634074)), out_n);
@@ -127,7 +127,7 @@ static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low,
   return fma_(e, fmul(e, r, r), POLY(e, r, exp), r);
 }
 
-/* exp(x + low). Results below the normal range are zero without being computed: to round them to zero takes a CPU a
+/* Emits exp(x + low). Results below the normal range become zero without being computed: rounding them takes a CPU a
  * hundred times as long as the rest, and half of all scores of causal attention are so small. */
 static LLVMValueRef exp_of_sum(msc_emit *e, LLVMValueRef x, LLVMValueRef low) {
   LLVMValueRef n, zero = msc_ir_real(x, 0), below = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? -746 : -104));
@@ -292,7 +292,7 @@ LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef t = LLVMTypeOf(x), f64 = msc_ir_real_type(e, x, 64);
   if (is_f64(x)) return pow_f64(e, x, y);
   x = LLVMBuildFPExt(e->b, x, f64, ""), y = LLVMBuildFPExt(e->b, y, f64, "");
-  LLVMValueRef a = msc_ir_unary(e, "llvm.fabs", x); /* f64's own rounding is far below f32's */
+  LLVMValueRef a = msc_ir_unary(e, "llvm.fabs", x); /* f64 rounds far more finely than f32 */
   return LLVMBuildFPTrunc(e->b, pow_special(e, x, y, msc_math_exp(e, fmul(e, y, msc_math_log(e, a)))), t, "");
 }
 

@@ -39,7 +39,7 @@ static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
   LLVMTypeRef i32 = msc_ir_int_type(e, f, 32);
   LLVMValueRef w = LLVMBuildBitCast(e->b, f, i32, ""), a = LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x7fffffff), "");
   LLVMValueRef sign = shift_by(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x80000000), ""), -16);
-  /* to nearest, ties to even: half of the last kept bit less one, plus that bit */
+  /* rounds to nearest, ties to even: adds half of the last kept bit less one, plus that bit */
   LLVMValueRef odd = LLVMBuildAnd(e->b, shift_by(e, a, -13), msc_ir_int(w, 1), "");
   LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, msc_ir_int(w, 112 << 23), ""),
                                      LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0xfff), ""), "");
@@ -95,7 +95,7 @@ typedef struct {
   int lanes, bytes;
   LLVMTypeRef element, vector;
   LLVMValueRef buffer, place; /* element number of the first lane */
-  bool apart;                 /* the others are not side by side: */
+  bool apart;                 /* the lanes are not neighbours in memory: */
   LLVMValueRef step, offset;  /* lane k is at place + k * step, plus lane k of offset unless NULL */
 } access;
 
@@ -107,8 +107,8 @@ static LLVMValueRef lane_numbers(const msc_emit *e, int lanes) {
   return LLVMConstVector(k, (unsigned)lanes);
 }
 
-/* The sum of the terms of an address. Outer axes come first, so that terms which do not change in the inner loops can
- * be computed outside of them. */
+/* Emits the sum of the terms of an address. Outer axes come first, so that terms which do not change in the inner loops
+ * can be computed outside of them. */
 static LLVMValueRef emit_affine(msc_emit *e, const msc_slots *at) {
   LLVMValueRef sum = at->c0 ? value_of_slot(e, at->c0) : NULL;
   for (int i = 0; i < e->p->head.num_axes; i++) {
@@ -196,8 +196,8 @@ static LLVMValueRef read_guarded(msc_emit *e, const access *a, LLVMValueRef guar
   return spare ? v : LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "");
 }
 
-/* The mask of the lanes that exist and pass the guard; NULL: all lanes. A guard that is equal in all lanes is applied
- * to the address instead. */
+/* Returns the mask of the lanes that exist and pass the guard; NULL: all lanes. A guard that is equal in all lanes is
+ * applied to the address instead. */
 static LLVMValueRef mask_of_guard(msc_emit *e, uint16_t guard) {
   if (!guard || !msc_emit_varies(e, guard)) return e->mask;
   LLVMValueRef ok = msc_emit_get(e, guard, true);

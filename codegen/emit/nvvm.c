@@ -28,7 +28,7 @@ static LLVMValueRef multiply_add(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LL
   return msc_ir_call(e, "llvm.fma", 1, &t, 3, (LLVMValueRef[]){a, b, c});
 }
 
-/* exp x = 2^t (1 + r ln 2), where t is x / ln 2 rounded, and r the rounding error. */
+/* Emits exp x = 2^t (1 + r ln 2), where t is x / ln 2 rounded, and r is the rounding error. */
 static LLVMValueRef nvvm_exp(msc_emit *e, LLVMValueRef x) {
   x = clamp_by(e, "llvm.minimum", clamp_by(e, "llvm.maximum", x, -150), 150);
   LLVMValueRef high = msc_ir_real(x, 0x1.715476p+0), t = LLVMBuildFMul(e->b, x, high, "");
@@ -46,7 +46,7 @@ static LLVMValueRef nvvm_sqrt(msc_emit *e, LLVMValueRef x) {
   return call_by_lane(e, "llvm.nvvm.sqrt.approx.ftz.f", x);
 }
 
-/* a (1 / b), with both scaled where b is so large that its reciprocal would be below the least number. */
+/* Emits a (1 / b). Both are scaled where b is so large that its reciprocal would be below the least number. */
 static LLVMValueRef nvvm_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef large = LLVMBuildFCmp(e->b, LLVMRealOGT, msc_ir_unary(e, "llvm.fabs", b), msc_ir_real(b, 0x1p126), "");
   LLVMValueRef scale = LLVMBuildSelect(e->b, large, msc_ir_real(b, 0.25), msc_ir_real(b, 1), "");
@@ -54,8 +54,8 @@ static LLVMValueRef nvvm_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFMul(e->b, LLVMBuildFMul(e->b, a, scale, ""), by, "");
 }
 
-/* Marks the call as one that returns, which LLVM's declaration does not say: without it no load is moved past the
- * call. */
+/* Marks the call as one that returns. LLVM's declaration does not say so, and without the mark no load is moved past
+ * the call. */
 static void promise_return(msc_emit *e, LLVMValueRef call) {
   unsigned kind = LLVMGetEnumAttributeKindForName("willreturn", strlen("willreturn"));
   LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,

@@ -22,8 +22,8 @@ static void emit_kept(msc_walk *w, int i) {
   }
 }
 
-/* The condition under which this thread stores a result; NULL: always. A value that all threads of a team hold is
- * stored by the first of them. */
+/* Returns the condition under which this thread stores a result; NULL: always. A value that all threads of a team hold
+ * is stored by the first of them. */
 static LLVMValueRef condition_to_store(const msc_walk *w, const msc_instr *in) {
   const msc_team *t = &w->team;
   bool own = t->size == 1 || (in->axes & msc_bit(w->h->team_axis));
@@ -66,14 +66,14 @@ void msc_walk_emit_ready(msc_walk *w, const bool *needed) {
       const msc_instr *in = &w->e.p->instr[i];
       if (in->code == NEST_REDUCE || msc_nest_writes(in) != roots || (needed && !needed[i])) continue;
       if ((in->axes & (uint16_t)~w->bound) || in->level > w->level || (!needed && in->phase > w->phases_done)) continue;
-      if (roots && !(w->bound & MSC_INSIDE_ITEMS)) continue; /* outside the items nothing is stored */
+      if (roots && !(w->bound & MSC_INSIDE_ITEMS)) continue; /* only inside the loops over items */
       emit_copies(w, i);
     }
 }
 
 /* ---- phases ---- */
 
-/* The phase in which a reduction is computed: a paired sum is with its maximum. */
+/* Returns the phase in which a reduction is computed; a paired sum is computed in the phase of its maximum. */
 static int phase_of(const msc_walk *w, int i) {
   return w->e.p->instr[msc_walk_is_paired_sum(w, i) ? w->partner[i] : i].phase;
 }
@@ -88,9 +88,9 @@ static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
     if (reduce) ph->reduce[ph->num_reduces++] = i;
     if (root) ph->needed[i] = true;
     if ((!reduce && !ph->needed[i]) || (reduce && msc_walk_is_paired_sum(w, i)))
-      continue; /* its maximum needs what it needs */
+      continue; /* its maximum needs the same instructions */
     if (w->kept[i] && number > w->kept_from[i]) continue;
-    for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
+    for (int k = 0; k < 3; k++) /* unused arguments are 0: instruction 0 varies along no axis */
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
     ph->weight += msc_nest_info_of(in)->size;
   }
@@ -127,8 +127,8 @@ static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
   }
 }
 
-/* Emits the body at the present position and adds it to accumulator `to` where lanes are reduced; else each unrolled
- * copy has its own. */
+/* Emits the body at the present position. Reductions over lanes add it to accumulator `to`; for other reductions each
+ * unrolled copy has its own accumulator. */
 static void emit_point(msc_walk *w, msc_phase *ph, int to) {
   msc_emit *e = &w->e;
   msc_walk_emit_ready(w, ph->needed);
@@ -218,7 +218,8 @@ static void sum_lanes(msc_walk *w, msc_phase *ph) {
 
 /* ---- sums in blocks ---- */
 
-/* Reductions whose blocks are computed one after the other: accumulators[i] belongs to reduction i / apart. */
+/* The loop over blocks of reductions whose blocks are computed one after the other: accumulators[i] belongs to
+ * reduction i / apart. */
 typedef struct {
   msc_ir_loop loop;
   LLVMValueRef blocks, from, to, waiting[MAX_CARRIED], total[MAX_CARRIED];
@@ -343,7 +344,7 @@ static void emit_tail(msc_walk *w, msc_phase *tail) {
   close_blocks(w, &l, tail->carried);
 }
 
-/* Emits all of an item, whose axes have positions. */
+/* Emits the whole of an item, whose axes have positions. */
 void msc_walk_emit_item(msc_walk *w) {
   msc_phase tail = {0};
   uint16_t outside = w->bound;

@@ -24,7 +24,7 @@ enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT, MAX_VECTORS = 4 * VECTORS };
 /* ---- pack ---- */
 
 typedef struct {
-  LLVMValueRef b, room, columns, k, step; /* k: elements of a column of a panel */
+  LLVMValueRef b, room, columns, k, step; /* k: how many elements a column of a panel has */
   LLVMValueRef terms, blocks;
   filling filling; /* of pairs */
 } packing;
@@ -53,8 +53,9 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
-/* Packs columns of a transposed b, at row[..], in squares that are transposed in registers: so many terms as so many
- * elements of the panel. The last square may write behind them. Where zeros may follow the terms, `fills`. */
+/* Packs columns of a transposed b, which begin at row[..], in squares of lanes x lanes elements that are transposed in
+ * registers: `terms` terms, which take `units` elements of a panel's column. The last square may write behind them.
+ * `fills`: zeros fill what the terms leave of the last elements. */
 static void pack_squares(product *p, LLVMValueRef *row, LLVMValueRef to, LLVMValueRef terms, LLVMValueRef units,
                          bool fills) {
   msc_ir_loop squares;
@@ -79,9 +80,9 @@ static void pack_squares(product *p, LLVMValueRef *row, LLVMValueRef to, LLVMVal
   }
 }
 
-/* Packs a transposed b. What a block's last square writes behind it is overwritten by the next block, or lies where
- * panels come later, or where msc_product_panel_elems leaves room. Blocks that are not filled are one behind another,
- * like a single one. */
+/* Packs a transposed b. What the last square of a block writes behind it is overwritten by the next block, or lies
+ * where later panels will be, or in the room that msc_product_panel_elems leaves. Blocks without filling zeros lie one
+ * behind another, like a single block. */
 static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, blocks;
   LLVMValueRef last = nsw_sub(p, g->columns, i64(p, 1)), size = nsw_mul(p, g->k, i64(p, p->width));
@@ -120,22 +121,23 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 
 /* ---- multiply ---- */
 
-/* How many blocks are summed without a loop over them, as a power of two. Two blocks are summed side by side, a term of
- * each per iteration; the sum of the first pair waits in registers for that of the second, so that of four blocks, or
- * of eight short ones, only one sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are
- * SINGLE for few rows and a b that lies where it is, of whose rows more is read at once; TRANSPOSED is SINGLE for few
- * rows and a transposed b that lies where it is, whose squares are transposed in registers. */
+/* How many blocks the code sums without a loop over them, as a power of two. Two blocks are summed side by side: each
+ * iteration takes a term of each. The sum of one pair of blocks waits in registers for that of the next, so that of
+ * four blocks, or of eight short ones, only one sum is stored. NARROW is SINGLE for a panel with at most one vector of
+ * columns. WIDE and WIDEST are SINGLE for few rows of a and a b that is read in place: they read more columns of a row
+ * of b at once. TRANSPOSED is SINGLE for few rows of a and a transposed b that is read in place: its squares are
+ * transposed in registers. */
 typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
-  LLVMValueRef a, b, room;       /* room: for panels of rows of a */
+  LLVMValueRef a, b, room;       /* room: memory for packed panels of rows of a */
   LLVMValueRef k, blocks, block; /* block: its elements */
   filling filling;               /* of pairs */
   /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
-  LLVMValueRef term_b, column_b; /* of b from term to term, from column to column */
-  LLVMValueRef ahead;            /* term_b, or 0 where the CPU fetches terms of b ahead by itself */
+  LLVMValueRef term_b, column_b; /* distances between elements of b: from term to term, from column to column */
+  LLVMValueRef ahead;            /* distance of prefetched terms of b: term_b, or 0 where the CPU prefetches */
   LLVMValueRef waiting;          /* sums of blocks */
   sum_form form;
 } multiplying;
@@ -147,7 +149,7 @@ static bool reads_in_place(const product *p) { return p->operand_bytes >= 4; }
 
 static bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
 
-/* Vectors of a row of b that are multiplied together. */
+/* Returns how many vectors of a row of b are multiplied together. */
 static int vectors_of(sum_form form) {
   static const int vectors[NUM_FORMS] = {[NARROW] = 1, [TRANSPOSED] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
   return vectors[form] ? vectors[form] : VECTORS;
@@ -155,14 +157,14 @@ static int vectors_of(sum_form form) {
 
 static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form - PAIRS + 1; }
 
-/* How many rows are packed together: a whole number of the form's groups. */
+/* Returns how many rows are packed together: a whole number of the form's groups. */
 static int panel_rows(const product *p, sum_form form) {
   if (!has_32_registers(p)) return 6;
   return form <= PAIRS ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
 }
 
-/* The heights of groups that code is emitted for, descending, ended by 0. The registers hold the sums of one highest
- * group, or two or three sets of sums of the lower groups of other forms. */
+/* Returns the heights of groups for which code is emitted, descending, ended by 0. The registers hold the sums of one
+ * group of the greatest height, or, in other forms, two or three sets of sums of lower groups. */
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 5, 4, 3, 2, 1, 0}, twelve[] = {12, 8, 7, 6, 5, 4, 3, 2, 1, 0},
@@ -176,8 +178,8 @@ static const int *heights_of(const product *p, sum_form form) {
   return form < PAIRS ? six : three;
 }
 
-/* The height of the next group when `left` rows remain: the largest behind which no rows remain, or enough of them for
- * a group that keeps the arithmetic units busy. */
+/* Returns the height of the next group when `left` rows remain: the largest height after which either no rows remain,
+ * or enough for a group that keeps the arithmetic units busy. */
 static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   enum { ENOUGH = 3 };
   int num = 0;
@@ -241,16 +243,16 @@ static void pack_terms(product *p, const multiplying *x, const LLVMValueRef *row
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* True if elements of an operand that are so many apart are a multiple of 4096 bytes apart: the nearest cache has few
- * places for those. */
+/* True if `step` elements of an operand are a multiple of 4096 bytes: the nearest cache has few places for elements
+ * that are so far apart. */
 static LLVMValueRef places_meet(product *p, LLVMValueRef step) {
   enum { PLACES = 4096 };
   LLVMValueRef apart = LLVMBuildAnd(p->b, step, i64(p, PLACES / p->operand_bytes - 1), "");
   return LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
 }
 
-/* How many terms of all panels are packed together: so many that reading goes from line to line, and fewer where the
- * places of terms meet. */
+/* Returns how many terms of all panels are packed together: enough to read whole cache lines, but fewer where the terms
+ * share places of the nearest cache. */
 static LLVMValueRef terms_together(product *p, LLVMValueRef step) {
   enum { MANY = 64, FEW = 32, FEW_PAIRS = 8 };
   return LLVMBuildSelect(p->b, places_meet(p, step), i64(p, p->pairs ? FEW_PAIRS : FEW), i64(p, MANY), "");
@@ -272,8 +274,8 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
   pack_terms(p, x, rows, last, x->k, true);
 }
 
-/* Packs rows of a in their order, and widens them. A vector may write behind its row, where the next row, or nothing,
- * follows. */
+/* Packs rows of a in their order, and widens them. A vector may write behind its row, where the next row is written
+ * later, or none. */
 static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, terms;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = mask_below(p, nsw_sub(p, x->k, whole));
@@ -294,8 +296,8 @@ static void fill_rows_of_a(product *p, const multiplying *x, LLVMValueRef step, 
 }
 
 enum {
-  UNROLLED = 4,   /* terms of an iteration */
-  AHEAD = 384,    /* products of vectors from where b is read to where it is fetched */
+  UNROLLED = 4,   /* terms per iteration */
+  AHEAD = 384,    /* how far ahead b is prefetched, counted in products of vectors */
   ROWS_APART = 4, /* rows that one pointer reaches: the machine adds one, two or three times a register to it */
   MAX_POINTERS = MAX_HEIGHT / ROWS_APART,
   SUMS = MAX_HEIGHT * VECTORS,
@@ -345,8 +347,9 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   }
 }
 
-/* Returns the distance of terms of b that are fetched ahead; 0 where b lies and the CPU fetches its rows by itself,
- * which it does not where they are a multiple of 4096 bytes apart. Asking again for what it fetches takes time. */
+/* Returns the distance of the terms of b that are prefetched; 0 if the CPU prefetches them by itself. It does so for
+ * rows of a b in place, unless they are a multiple of 4096 bytes apart; prefetching what the CPU already fetches takes
+ * time. */
 static LLVMValueRef terms_ahead(product *p, LLVMValueRef term_b) {
   LLVMValueRef by_itself = LLVMBuildAnd(p->b, is_dim_set(p, 8), is_trait_set(p, MSC_PRODUCT_FETCHES_ROWS), "");
   by_itself = LLVMBuildAnd(p->b, by_itself, LLVMBuildNot(p->b, places_meet(p, term_b), ""), "");
@@ -361,15 +364,16 @@ static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
   for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), what);
 }
 
-/* Opens a loop over so many terms. up: counted up to 0, since a bound would need a register that pointers need. */
+/* Opens a loop over `terms` terms. `up`: the counter goes from -terms up to 0, because another bound would need a
+ * register that pointers need. */
 static void open_terms(product *p, msc_ir_loop *l, bool up, LLVMValueRef terms, int step, int num,
                        LLVMValueRef *carried) {
   LLVMValueRef none = i64(p, 0);
   msc_ir_loop_open(&p->e, l, up ? hide(p, nsw_sub(p, none, terms)) : none, up ? none : terms, step, num, carried);
 }
 
-/* Adds so many terms to the sums of a block, `together` in each turn; fetches: prefetches terms of b. carried: sums,
- * pointers to the next terms of a, and of b. */
+/* Adds `num_terms` terms to the sums of a block, `together` of them per iteration. `fetches`: prefetches terms of b.
+ * `carried`: the sums, the pointers to the next terms of a, and the pointer to those of b. */
 static void sum_terms(product *p, const multiplying *x, const walk *w, LLVMValueRef num_terms, int together,
                       bool fetches, LLVMValueRef *carried) {
   msc_ir_loop terms;
@@ -393,8 +397,9 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
   *b = w->b;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), ""), left = nsw_sub(p, x->block, whole);
-  bool fetches = x->form != NARROW; /* of one vector, b is neighbouring memory anyway */
-  if (is_wide(x->form)) {           /* a third of what these load would be prefetches: they have a loop without */
+  bool fetches = x->form != NARROW; /* a panel of one vector is read in order anyway */
+  /* A wide form would prefetch once for every two loads: it has another loop without, for where the CPU prefetches. */
+  if (is_wide(x->form)) {
     LLVMValueRef none = i64(p, 0), by_itself = LLVMBuildICmp(p->b, LLVMIntEQ, x->ahead, none, "");
     sum_terms(p, x, w, LLVMBuildSelect(p->b, by_itself, whole, none, ""), UNROLLED, false, carried);
     whole = LLVMBuildSelect(p->b, by_itself, none, whole, "");
@@ -481,8 +486,8 @@ static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValue
 }
 
 /* Adds the sum of a block to the tree: to as many waiting sums as the block's number has trailing one bits, the last of
- * them first; then it waits itself. Returns where the next sum will wait. It does what msc_ir_fold does, for all sums
- * of a block at once. */
+ * them first; then the new sum waits, too. Returns where the next sum will wait. This does the same as msc_ir_fold, but
+ * for all sums of a block at once. */
 static LLVMValueRef fold_blocks(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top,
                                 LLVMValueRef *acc) {
   msc_ir_loop meet;
@@ -526,8 +531,9 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
-/* Prefetches where the sums of a group will be stored: the lines of neighbouring rows of a large result are far apart,
- * and stores that wait for them hold up the next group. The addresses are not kept until then: sums need registers. */
+/* Prefetches the memory where the sums of a group will be stored: the lines of neighbouring rows of a large result are
+ * far apart, and stores that wait for them delay the next group. The addresses are computed again for the stores,
+ * because the sums need the registers. */
 static void fetch_result(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column) {
   LLVMValueRef place = hide(p, at(p, y->c, nsw_add(p, nsw_mul(p, row, y->step_c), column)));
   for (int r = 0; r < height; r++, place = at(p, place, y->step_c))
@@ -574,8 +580,8 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Multiplies all rows by columns first .. last - 1, as many together as the form takes. The outer loop is over panels
- * of b, so that each is read from the nearest cache for all rows. */
+/* Multiplies all rows by columns first .. last - 1, by as many panels together as the form takes. The outer loop is
+ * over panels of b, so that each panel is read from the nearest cache for all rows. */
 static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, LLVMValueRef last, LLVMValueRef begin,
                          LLVMValueRef end) {
   msc_ir_loop panels, rows;
@@ -601,10 +607,10 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Chooses where rows of a are read from. A transposed a is read in place if it has few terms or few rows, and packed
- * otherwise; where terms lie so far apart that the nearest cache cannot hold many, or many columns share them, the
- * number of "few" is lower. An a that is not transposed is read in place. An a that is widened is always packed, and
- * one in pairs if it is transposed or zeros fill its blocks. */
+/* Chooses where rows of a are read from. A transposed a is read in place if it has few terms or few rows, and is packed
+ * otherwise. The limit of "few" is lower where terms lie so far apart that the nearest cache cannot hold many, or where
+ * many columns share the packed rows. An a that is not transposed is read in place. An a that is widened is always
+ * packed; one in pairs is packed if it is transposed or zeros fill its blocks. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024, CLOSE = 64 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs, false);
@@ -694,8 +700,8 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   return LLVMBuildSelect(p->b, narrow, i64(p, NARROW), most, "");
 }
 
-/* Chooses the form for so many rows: a wide one for few, where b lies, and that of a transposed b there; else that of
- * more. */
+/* Chooses the form for the present number of rows. Few rows take a wide form if b is read in place, or TRANSPOSED if
+ * that b is transposed; all others take form_of_many's. */
 static LLVMValueRef form_of(product *p, const multiplying *x, LLVMValueRef rows) {
   LLVMValueRef most = form_of_many(p, x);
   if (!reads_in_place(p)) return most;
@@ -722,8 +728,8 @@ static void multiply_single(product *p, const multiplying *x, LLVMValueRef begin
   multiply_all(p, &narrow, first, all, begin, end);
 }
 
-/* Multiplies rows of a that read_rows has placed by all columns: in a wide form by whole spans, and the columns behind
- * them panel by panel. */
+/* Multiplies rows of a, which are where read_rows chose, by all columns: in a wide form by whole spans, then by the
+ * remaining columns panel by panel. */
 static void multiply_columns(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   LLVMValueRef none = i64(p, 0), all = x->c.columns;
   if (x->form == SINGLE) {

@@ -16,10 +16,10 @@ typedef struct {
   int vectors;       /* vectors of a row of b whose sums are computed at once */
   int span;          /* columns whose sums are computed at once */
   int64_t bytes;     /* of an element */
-  msc_dtype operand; /* a and b: the same, or narrower */
+  msc_dtype operand; /* the type of a and b: that of the sums, or narrower */
   LLVMTypeRef operand_elem, operand_vector;
   int64_t operand_bytes;
-  bool pairs; /* an element of a panel is two terms of bf16, which an f32 stands for */
+  bool pairs; /* an element of a panel is two terms of bf16, treated as one f32 */
 } product;
 
 static inline product product_of(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
@@ -79,7 +79,7 @@ static inline LLVMValueRef load_dim(product *p, int i) {
   return argument(p, 3, LLVMInt64TypeInContext(p->e.l->llvm), i);
 }
 
-/* A mask, <lanes x i1>: lane i is set if i < count. */
+/* Returns a mask, <lanes x i1>, of which lane i is set if i < count. */
 static inline LLVMValueRef mask_below(product *p, LLVMValueRef count) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
   LLVMValueRef k[64], most = i64(p, p->lanes);
@@ -100,7 +100,7 @@ static inline LLVMValueRef load_masked(product *p, LLVMValueRef place, LLVMValue
   return load_masked_as(p, p->vector, p->bytes, place, mask);
 }
 
-/* The address of an element of a or b. */
+/* Returns the address of an element of a or b. */
 static inline LLVMValueRef at_operand(product *p, LLVMValueRef base, LLVMValueRef index) {
   return LLVMBuildInBoundsGEP2(p->b, p->operand_elem, base, &index, 1, "");
 }
@@ -123,11 +123,11 @@ static inline void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, 
 
 /* How the terms of a block lie in panels and packed rows of pairs: zeros fill the last pair and the last chunk. */
 typedef struct {
-  LLVMValueRef block, units, chunk; /* terms; pairs of all chunks; pairs of one */
-  LLVMValueRef filled;              /* i1: are there zeros? */
+  LLVMValueRef block, units, chunk; /* terms of a block; pairs of all its chunks; pairs of one chunk */
+  LLVMValueRef filled;              /* i1: true if there are such zeros */
 } filling;
 
-/* As ir/abi/product.h has it. */
+/* Computes how blocks are filled, by the rules of ir/abi/product.h. */
 static inline filling filling_of(product *p, LLVMValueRef k, LLVMValueRef blocks) {
   LLVMValueRef one = i64(p, 1), block = LLVMBuildUDiv(p->b, k, blocks, ""),
                pairs = LLVMBuildLShr(p->b, nsw_add(p, block, one), one, "");
@@ -142,12 +142,12 @@ static inline filling filling_of(product *p, LLVMValueRef k, LLVMValueRef blocks
   return f;
 }
 
-/* Where two neighbouring terms begin, in elements, and a mask of the bits of them that there are; NULL: all. */
+/* Where two neighbouring terms begin, in elements, and a mask of the bits of those that exist; NULL: both exist. */
 typedef struct {
   LLVMValueRef first, second, keep;
 } pair_place;
 
-/* The terms of a pair, by its number among all; `step` elements from term to term. */
+/* Finds the terms of a pair by its number among all pairs; `step`: elements from term to term. */
 static inline pair_place find_pair(product *p, const filling *f, LLVMValueRef number, LLVMValueRef step) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
   LLVMValueRef block = LLVMBuildUDiv(p->b, number, f->units, ""), none = i64(p, 0), one = i64(p, 1),
@@ -165,13 +165,14 @@ static inline pair_place find_pair(product *p, const filling *f, LLVMValueRef nu
   return place;
 }
 
-/* The terms of a pair where no zeros fill any. */
+/* Finds the terms of a pair in blocks that no zeros fill. */
 static inline pair_place find_even_pair(product *p, LLVMValueRef number, LLVMValueRef step) {
   LLVMValueRef first = nsw_mul(p, LLVMBuildShl(p->b, number, i64(p, 1), ""), step);
   return (pair_place){.first = first, .second = nsw_add(p, first, step)};
 }
 
-/* Loads the two terms of as many elements as a vector has, interleaved; base: of the first elements' column. */
+/* Loads the two terms of a pair for as many neighbouring elements as a vector has, interleaved; `base`: the column of
+ * the first element. */
 static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef base, const pair_place *place,
                                               LLVMValueRef mask) {
   LLVMTypeRef wide = LLVMVectorType(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->lanes);
@@ -214,7 +215,7 @@ static inline LLVMValueRef load_along(product *p, LLVMValueRef place, LLVMValueR
   return v;
 }
 
-/* Where a term, or a pair of them, begins: `step` elements from term to term. */
+/* Finds where a term, or a pair of terms, begins; `step`: elements from term to term. */
 static inline pair_place find_terms(product *p, const filling *f, LLVMValueRef number, LLVMValueRef step) {
   return p->pairs ? find_pair(p, f, number, step) : (pair_place){.first = nsw_mul(p, number, step)};
 }
@@ -224,18 +225,18 @@ static inline LLVMValueRef load_across(product *p, LLVMValueRef base, const pair
   return p->pairs ? load_pairs_of_rows(p, base, place, mask) : load_operand(p, at_operand(p, base, place->first), mask);
 }
 
-/* How many elements of a row that lies hold so many terms. */
+/* Returns how many elements of a row that is read in place hold `terms` terms. */
 static inline LLVMValueRef units_of(product *p, LLVMValueRef terms) {
   return p->pairs ? LLVMBuildSDiv(p->b, terms, i64(p, 2), "") : terms;
 }
 
-/* Elements of a panel for all terms. */
+/* Returns how many elements of a panel hold all terms. */
 static inline LLVMValueRef units_of_all(product *p, const filling *f, LLVMValueRef k, LLVMValueRef blocks) {
   return p->pairs ? nsw_mul(p, blocks, f->units) : k;
 }
 
 /* Packs rows of a in their order, in pairs, with zeros behind the terms of each block. A vector may write behind its
- * block, where the next one, or nothing, follows. */
+ * block, where the next block is written later, or none. */
 static inline void fill_rows(product *p, const filling *f, LLVMValueRef a, LLVMValueRef room, LLVMValueRef k,
                              LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, blocks, pairs;
@@ -268,7 +269,7 @@ static inline LLVMValueRef is_trait_set(product *p, int trait) {
 typedef struct {
   LLVMValueRef c, step_c, columns;
   LLVMValueRef bias;
-  LLVMValueRef has_bias, step_bias; /* i64, 0 or 1; elements from row to row, 0: the same for all */
+  LLVMValueRef has_bias, step_bias; /* i64, 0 or 1; elements from row to row, 0: all rows have one */
   LLVMValueRef floor;               /* of what is stored */
 } result;
 
@@ -301,10 +302,11 @@ static inline LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRe
   return hide(p, at(p, pointer, elems));
 }
 
-/* Where a line is brought to: the nearest cache, for writing, or that behind it. */
+/* Why a line is prefetched, which decides into which cache: TO_READ and TO_WRITE the nearest, TO_READ_LATER the one
+ * behind it. */
 typedef enum { TO_READ, TO_WRITE, TO_READ_LATER } fetching;
 
-/* Prefetches a line of memory that is read, or written, soon. */
+/* Prefetches a line of memory for the given purpose. */
 static inline void fetch(product *p, LLVMValueRef place, fetching what) {
   enum { DATA = 1 };
   LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
@@ -313,8 +315,8 @@ static inline void fetch(product *p, LLVMValueRef place, fetching what) {
   msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
 }
 
-/* Stores `height` rows of sums, of the columns of one panel; mask: of each vector, or all NULL. Pointers go from row to
- * row: LLVM keeps the address of each row on the stack otherwise. */
+/* Stores `height` rows of sums of one panel's columns. mask[v]: lanes of vector v to store; or all masks are NULL.
+ * Pointers go from row to row: otherwise LLVM keeps the address of each row on the stack. */
 static inline void store_rows(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
                               const LLVMValueRef *mask, const LLVMValueRef *sum) {
   enum { MOST = 4 * VECTORS };
@@ -336,7 +338,7 @@ static inline void store_rows(product *p, const result *y, int height, LLVMValue
   }
 }
 
-/* Stores `height` rows of sums, of the columns of one panel that the result has. */
+/* Stores `height` rows of sums, of those columns of one panel that the result has. */
 static inline void store_sums(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
                               const LLVMValueRef *sum) {
   LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);

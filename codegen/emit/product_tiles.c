@@ -11,9 +11,9 @@
 #include "codegen/emit/product.h"
 
 enum {
-  PAIRS = MSC_TILE_PAIRS,             /* in a row of a register, at most; a row of sums has as many */
-  A_TILE = 4,                         /* first register of rows of a; 0 to 3 have sums */
-  B_TILE = 6,                         /* first register of columns of b */
+  PAIRS = MSC_TILE_PAIRS,             /* most pairs in a row of a register; a row of sums has as many elements */
+  A_TILE = 4,                         /* first register with rows of a; registers 0 to 3 hold sums */
+  B_TILE = 6,                         /* first register with columns of b */
   ROWS_AT_ONCE = 4,                   /* rows of sums that are added at once */
   LINES = 8,                          /* lines of the next panel of b that are fetched while a chunk is multiplied */
   SUMS = MSC_TILE_HEIGHT * 2 * PAIRS, /* elements of the sums of a block */
@@ -21,10 +21,10 @@ enum {
 
 typedef struct {
   result c;
-  LLVMValueRef a, row_a;                   /* the first row; elements from row to row */
+  LLVMValueRef a, row_a;                   /* address of the first row; elements from row to row */
   LLVMValueRef b, k, blocks, block, chunk; /* chunk: pairs in a row of a register */
   LLVMValueRef sums;                       /* of blocks that wait */
-  LLVMValueRef shape;                      /* of registers, in memory */
+  LLVMValueRef shape;                      /* the registers' shape, in memory */
   filling filling;
   LLVMValueRef second; /* rows from the first register of rows to the second */
 } tiling;
@@ -68,13 +68,13 @@ static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValue
   call_amx(p, "llvm.x86.ldtilecfg", 1, (LLVMValueRef[]){t->shape});
 }
 
-/* Prefetches lines of the panel of b that is read after this one. Otherwise the first rows that meet it wait for the
- * last cache, longer than they are multiplied. */
+/* Prefetches lines of the panel of b that is read next. Otherwise the first rows that are multiplied by it wait for the
+ * last cache, for longer than their multiplication takes. */
 static void fetch_lines(product *p, LLVMValueRef next) {
   for (int i = 0; i < LINES; i++) fetch(p, at(p, next, i64(p, i * PAIRS)), TO_READ_LATER);
 }
 
-/* Sums the next block and stores the sums at `to`. next: what is fetched meanwhile. */
+/* Sums the next block and stores the sums at `to`. `next`: where lines are prefetched meanwhile. */
 static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef *next,
                       LLVMValueRef to) {
   msc_ir_loop terms;
@@ -102,7 +102,8 @@ static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef
   }
 }
 
-/* Adds waiting sums to those of a block at `top`, the last of them first; returns where the next sums go. */
+/* Adds the waiting sums that belong to the same subtree to the sums of a block at `top`, the last of them first;
+ * returns where the next sums go. */
 static LLVMValueRef add_waiting_sums(product *p, LLVMValueRef block, LLVMValueRef top, LLVMValueRef rows) {
   enum { NUM = ROWS_AT_ONCE * VECTORS };
   msc_ir_loop some, meet;

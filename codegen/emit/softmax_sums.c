@@ -14,7 +14,7 @@ static bool depends_on_maximum(const msc_walk *w, int s, uint16_t *out_m) {
          sum->phase == m->phase + 1 && !w->partner[*out_m];
 }
 
-/* Rows that are short enough stay in registers between two runs, which then cost less. */
+/* Short rows are not paired: they stay in registers between two runs, which then cost less. */
 void msc_walk_pair_sums(msc_walk *w) {
   enum { WARP = 32, KEPT_VECTORS = 4 };
   int64_t baked = w->h->team_axis >= 0 ? w->h->axis[w->h->team_axis].baked_size : 0;
@@ -60,7 +60,7 @@ void msc_walk_add_to_pair(msc_walk *w, msc_phase *ph, int i) {
   *m = top;
 }
 
-/* Combines the maxima and their sums of all threads of a team. */
+/* Combines, over all threads of a team, the maxima and the sums that are relative to them. */
 void msc_walk_join_pairs(msc_walk *w, msc_phase *ph) {
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];

@@ -11,7 +11,7 @@ int msc_walk_choose_unroll(const msc_walk *w, const msc_phase *ph) {
 
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to) {
   msc_emit *e = &w->e;
-  /* lane numbers of 32 bits compare in one vector as wide as the data's; the rest of the row is cut to fit them */
+  /* lane numbers are i32, so that a vector of them is as wide as the data's; the rest of a row is clamped to fit i32 */
   LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
   LLVMValueRef k[64];
   LLVMValueRef few = LLVMBuildSub(e->b, to, first, ""), most = msc_emit_int(e, w->h->lanes);

@@ -14,8 +14,8 @@ typedef struct {
   LLVMValueRef rank;        /* i64: 0 .. size - 1 */
   LLVMValueRef first;       /* i1: this thread stores the values that all threads of the team hold */
   LLVMValueRef active;      /* i1: the thread's lanes exist; NULL: all do */
-  LLVMValueRef memory;      /* of the block, what `join` needs */
-  LLVMValueRef (*join)(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v); /* the same for all of the team */
+  LLVMValueRef memory;      /* shared memory of the block, which `join` uses */
+  LLVMValueRef (*join)(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v); /* all threads get one result */
 } msc_team;
 
 struct msc_walk {
@@ -27,9 +27,9 @@ struct msc_walk {
   uint8_t phases_done, level, phase;
   /* on the stack: rows of values that several phases need; NULL: computed again in each */
   LLVMValueRef kept[MSC_NEST_INSTRS];
-  uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
-  /* Of s = sum exp(x - m), m = max x: at s the number of m, at m that of s, if one run through the row computes both;
-   * else 0. */
+  uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes these rows */
+  /* Pairs of m = max x and s = sum exp(x - m) that one run through the row computes: at index s the number of m, at m
+   * that of s; else 0. */
   uint16_t partner[MSC_NEST_INSTRS];
 };
 
@@ -42,7 +42,7 @@ typedef struct {
   LLVMValueRef carried[MAX_CARRIED];
 } msc_phase;
 
-enum { MSC_INSIDE_ITEMS = 0x8000 }; /* in `bound`; not an axis: results are stored from here on */
+enum { MSC_INSIDE_ITEMS = 0x8000 }; /* a bit of `bound` that is no axis: results may be stored from here on */
 
 static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
@@ -53,7 +53,7 @@ static inline bool msc_walk_is_transposed(const msc_walk *w, int i) {
   return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
 }
 
-/* What reduction i of the program computes, and of which type. */
+/* Return what reduction i of the program computes, and of which type. */
 static inline int msc_walk_kind(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
 static inline msc_dtype msc_walk_dtype(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
 /* Combines two values of reduction i. */
@@ -86,19 +86,19 @@ LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
 
 /* Emits all instructions that can be computed and are not yet; `needed` NULL: all those outside the reduced axes. */
 void msc_walk_emit_ready(msc_walk *w, const bool *needed);
-/* Emits all of an item whose axes have positions: its phases, and the tail before and after them. */
+/* Emits all of an item whose axes have positions: its phases, and the instructions before and after them. */
 void msc_walk_emit_item(msc_walk *w);
 /* Reserves stack memory for rows that several phases need; called before the loops. */
 void msc_walk_keep_rows(msc_walk *w);
 
 /* ---- emit/softmax_sums.c ---- */
 
-/* Lets one run through long rows compute their maximum and the sum of exponentials that depends on it; called before
- * the loops of a GPU's team. */
+/* Marks pairs of a maximum and the sum of exponentials relative to it, so that one run through long rows computes both.
+ * Called before the loops of a GPU's team. */
 void msc_walk_pair_sums(msc_walk *w);
 /* Adds the position's elements to paired sum i of the phase, and to its maximum. */
 void msc_walk_add_to_pair(msc_walk *w, msc_phase *ph, int i);
-/* Combines the maxima and their sums of all threads of a team. */
+/* Combines, over all threads of a team, the maxima and the sums that are relative to them. */
 void msc_walk_join_pairs(msc_walk *w, msc_phase *ph);
 
 /* ---- emit/unroll.c ---- */

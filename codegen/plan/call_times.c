@@ -3,13 +3,13 @@
 #include "codegen/plan/timeline.h"
 #include "passes/7_lower/transfer.h"
 
-/* The time of a transfer; bytes that stay on a rank use no link. */
+/* Returns the time of a transfer; bytes that stay on a rank use no link. */
 static uint64_t transfer_ns(const msc_plan *p, const msc_cost *cost, const msc_op *op) {
   msc_cost_transfer t;
   return op->kind == OP_comm && msc_transfer_of(cost, op, p->arena, &t) ? (uint64_t)msc_cost_collective(cost, &t) : 0;
 }
 
-/* Time of a message from a rank of one stage to the same position in another. */
+/* Returns the time of a message from a rank of one stage to the rank at the same position in another. */
 static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
   const msc_plan_message *m = &p->message[c->index];
   if (m->from == m->to) return 0;
@@ -19,7 +19,7 @@ static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_pl
       &(msc_cost_transfer){.verb = MSC_PERMUTE, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
 }
 
-/* Time of a transfer between the device and host memory or disk. */
+/* Returns the time of a transfer between the device and host memory or disk. */
 static uint64_t offload_ns(const msc_cost *cost, const msc_plan_call *c) {
   bool disk = c->buffer[0].space == PLAN_SPACE_DISK || c->buffer[1].space == PLAN_SPACE_DISK;
   return msc_home_ns(cost->cluster, disk ? MSC_HOME_DISK : MSC_HOME_CPU, c->bytes);
@@ -32,8 +32,8 @@ uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_pla
                                   : msc_cost_work(cost, c->dtype, (double)c->flops, (double)c->bytes));
 }
 
-/* Sets the element type and kind of arithmetic by which the call is priced.  A weight's gradient is f32 of products in
- * bf16. */
+/* Sets the element type and kind of arithmetic by which the call is priced. The gradient of a weight is f32, but its
+ * product multiplies bf16. */
 static void set_arithmetic(msc_plan_call *c) {
   c->dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
   if (c->kind == PLAN_CALL_KIND_MATMUL) c->dtype = c->op->in[0].value->type->dtype;

@@ -13,10 +13,10 @@
 #include "passes/8_memory/offsets/offsets.h"
 
 enum {
-  DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */
+  DEPTH = 2, /* of a mailbox at first: one message is on its way while the one before it is used */
 };
 
-/* The place in memory of a sum over micro-batches, or of a carried value, of a stage. */
+/* The place in a stage's memory of a sum over micro-batches or of a carried value. */
 typedef struct {
   const char *name; /* interned */
   uint32_t stage;
@@ -35,10 +35,10 @@ struct msc_plan_calls {
   const msc_func *f;
   msc_plan_section *section;
   plan_ref *arg;       /* by argument number */
-  uint64_t *constant;  /* by op id: offset in the constants */
+  uint64_t *constant;  /* of each constant op, by its id: the offset in the plan's constants */
   size_t room_constants;
-  uint32_t program;    /* number of the section's */
-  uint64_t scratch;    /* of the section, as allocated */
+  uint32_t program;    /* number of the section's program */
+  uint64_t scratch;    /* scratch bytes of the section, as pass allocate placed them */
   uint64_t stashed;    /* offset in host memory of the values that the section moves off the device */
   size_t num_inner;
   inner_place *inner;
@@ -75,14 +75,14 @@ static msc_plan_variable *find_input(const msc_plan *p, const char *name) {
   return NULL;
 }
 
-/* The interned name of an argument. */
+/* Returns the interned name of an argument. */
 static const char *intern_argument_name(const msc_plan *p, const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   if (v) return msc_intern(p->ctx, v->s);
   return msc_intern(p->ctx, f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i));
 }
 
-/* The parameter or state of this name on the section's stage, or NULL. */
+/* Returns the parameter or state of this name on the section's stage, or NULL. */
 static msc_plan_variable *find_kept(calling *c, const char *name) {
   for (size_t k = msc_table_at(&c->kept, &name)->last; k; k = c->p->parameter[k - 1].same)
     if (c->p->parameter[k - 1].stage == c->section->stage) return &c->p->parameter[k - 1];
@@ -121,7 +121,7 @@ static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
   v->reader[v->num_readers++] = stage;
 }
 
-/* Bytes of all inputs of a micro-batch: the distance to those of the next one. */
+/* Returns the bytes of all inputs of a micro-batch, which are the distance to the inputs of the next one. */
 static uint64_t input_stride(const msc_plan *p) {
   uint64_t bytes = 0;
   size_t num = 0;
@@ -154,7 +154,7 @@ static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t byt
 
 static int64_t chunk_of(const msc_func *f) { return msc_fact_read(f, chunk, 0); }
 
-/* Places a sum over micro-batches or a carried value; one with this name has one place in a stage. */
+/* Places a sum over micro-batches or a carried value; all uses of one name in a stage get the same place. */
 static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
   for (size_t k = 0; k < c->num_inner; k++)
     if (c->inner[k].name == name && c->inner[k].stage == c->section->stage) return c->inner[k].ref;
@@ -179,7 +179,7 @@ static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t b
   return ref;
 }
 
-/* Places a value in host memory or on disk. A disk is read and written in pages. */
+/* Places a value in host memory or on disk, behind *end. A disk is read and written in pages. */
 static plan_ref place_away(uint64_t *end, uint64_t bytes, msc_home home) {
   enum { PAGE = 4096 };
   plan_ref ref = reserve_bytes(end, bytes, home == MSC_HOME_CPU ? PLAN_SPACE_HOST : PLAN_SPACE_DISK);
@@ -197,7 +197,7 @@ static bool is_prepared(const calling *c, const char *name) {
 
 /* ---- tables with a cache ---- */
 
-/* The cache of the table of this name on the section's stage; NULL: there is none yet. */
+/* Returns the cache of the table of this name on the section's stage; NULL: there is none yet. */
 static msc_plan_cache *find_cache(const calling *c, const char *table) {
   for (size_t i = 0; i < c->p->num_caches; i++)
     if (c->p->cache[i].table == table && c->p->cache[i].stage == c->section->stage) return &c->p->cache[i];
@@ -215,7 +215,8 @@ static msc_plan_cache *list_cache(calling *c, const char *table, uint64_t rows, 
   return k;
 }
 
-/* Places a table, or its state, of which the device holds rows: where they lie there. */
+/* Places a table, or its state, of which the device holds only some rows: returns where these rows are on the
+ * device. */
 static plan_ref place_cached(calling *c, size_t i, const char *name, msc_home home) {
   msc_plan *p = c->p;
   msc_plan_stage *stage = &p->stage[c->section->stage];
@@ -320,7 +321,7 @@ static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
 
 /* ---- kernels ---- */
 
-/* The buffers of all launches of an op: operands, results, working memory, error flag. */
+/* Lists the buffers of all launches of an op: operands, results, working memory, error flag. */
 static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k) {
   plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
   size_t num = 0;
@@ -348,7 +349,7 @@ static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const
   call->checks = l->checks;
 }
 
-/* Reports a launch of more blocks than a grid has: no block takes the place of another. */
+/* Reports a launch that has more blocks than a grid may have, because a block computes only its own items. */
 static bool check_units(const calling *c, const msc_op *op, const msc_launch *l) {
   const msc_target *target = msc_target_of(c->p->module);
   uint64_t units = ((uint64_t)l->extent + (uint64_t)l->grain - 1) / (uint64_t)l->grain;
@@ -370,7 +371,7 @@ static bool call_kernel(calling *c, const msc_op *op) {
 
 /* ---- products ---- */
 
-/* The buffers behind a product's own three. */
+/* The operands of a product whose buffers follow those of a, b and c. */
 static const msc_gemm_extra behind[] = {MSC_GEMM_BIAS, MSC_GEMM_ADD, MSC_GEMM_AUX, MSC_GEMM_SUM_A, MSC_GEMM_SUM_B};
 
 static void add_further_buffers(calling *c, const msc_op *op, msc_plan_call *call) {
@@ -391,7 +392,7 @@ static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
 static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_matmul m;
   const msc_target *target = msc_target_of(c->p->module);
-  memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
+  memset(&m, 0, sizeof m); /* clears the padding, too: equal products are found by their bytes */
   MSC_TRY(msc_plan_product(c->cg, op, target, &m));
   if (c->p->workspace_bytes < target->product_workspace) c->p->workspace_bytes = target->product_workspace;
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
@@ -422,7 +423,7 @@ static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
   return (uint32_t)p->num_graphs++;
 }
 
-/* Bytes from the first element of an operand to its last; elements of other values may lie between. */
+/* Returns the bytes from the first element of an operand to its last; elements of other values may lie between. */
 static uint64_t operand_span(const msc_plan_operand *o) {
   uint64_t last = 0;
   for (int d = 0; d < 4; d++) last += (o->shape[d] - 1) * o->stride[d];
@@ -479,7 +480,7 @@ static msc_plan_collective collective_of_layouts(msc_plan *p, const msc_op *op, 
   return v;
 }
 
-/* The collective of an op whose operands have no layouts: broadcast, and exchanges between pairs. */
+/* Returns the collective of an op whose operands have no layouts: a broadcast, or exchanges between pairs. */
 static msc_plan_collective collective_of_group(msc_plan *p, const msc_op *op) {
   msc_plan_collective v = collective_without_layouts(op);
   const msc_type *x = op->in[0].value->type;
@@ -504,7 +505,7 @@ static bool same_collective(const msc_plan_collective *a, const msc_plan_collect
          (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);
 }
 
-/* The number of a collective in the plan; equal ones share an entry. */
+/* Returns the number of a collective in the plan; equal collectives share an entry. */
 static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
   for (size_t i = 0; i < p->num_collectives; i++)
     if (same_collective(&p->collective[i], v)) return (uint32_t)i;

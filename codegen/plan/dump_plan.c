@@ -18,7 +18,7 @@ static const char *text_or_blank(const char *s) { return s ? s : ""; }
 
 static void write_dump(const dumping *d, const char *fmt, ...) MSC_PRINTF(2, 3);
 static void write_dump(const dumping *d, const char *fmt, ...) {
-  char line[1024]; /* names longer than this are cut */
+  char line[1024]; /* longer lines are cut */
   va_list ap;
   va_start(ap, fmt);
   int n = vsnprintf(line, sizeof line, fmt, ap);

@@ -4,12 +4,12 @@
 
 #include "codegen/plan/plan.h"
 
-/* The first rows are summed one by one, those behind row n in steps of n / STEPS. */
+/* The first rows are summed one by one, the rows behind row n in steps of n / STEPS rows. */
 enum { ONE_BY_ONE = 1024, STEPS = 64 };
 
 /* Expected numbers of rows behind the first `hot` ones, which the cache always keeps. */
 typedef struct {
-  double named, missed; /* rows that a step reads; of them those that the step before did not read */
+  double named, missed; /* rows that a step reads; those of them that the step before did not read */
 } cold_rows;
 
 /* Returns the probability that a step names row i of the table. */
@@ -42,7 +42,7 @@ static cold_rows cold_rows_behind(double hot, double rows, double sum, double nu
   return c;
 }
 
-/* The cache holds the rows that are used most, and beside them those that the last step named. */
+/* Assumes that the cache holds the rows that are used most, and beside them those that the last step named. */
 double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers) {
   double all = (double)rows, room = (double)cached, sum = sum_of_weights(all), low = 0, high = room;
   if (cached >= rows) return 0;

@@ -21,9 +21,9 @@ static void put_operand(msc_plan_graph *g, const msc_value *v) {
 
 static uint64_t align_to(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* A bound for the workspace of attention, from what cuDNN 9.19 and 9.26 use on sm_80, sm_90 and sm_100: with a fixed
- * order of sums the gradients of all scores, else a copy of dq in f32; and in f32 the gradients that heads with shared
- * keys and values add up. */
+/* Returns a bound for the workspace of attention, from what cuDNN 9.19 and 9.26 use on sm_80, sm_90 and sm_100. It has
+ * gradients of all scores if the order of sums is fixed, else a copy of dq in f32; and for f32 the gradients that are
+ * added up over heads with shared keys and values. */
 static uint64_t attention_workspace(const msc_plan_graph *g) {
   enum { BLOCK = 128, SLACK = 1 << 20 };
   const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
@@ -34,8 +34,8 @@ static uint64_t attention_workspace(const msc_plan_graph *g) {
   return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
 }
 
-/* A bound for the copy that cuDNN makes of an operand: none if it has 16 bits and its channels lie beside each other,
- * with padding unless they are a multiple of 8. */
+/* Returns a bound for the copy that cuDNN makes of an operand. None is made of 16-bit elements whose channels are the
+ * last dimension, except to pad their number to a multiple of 8. */
 static uint64_t copied_bytes(const msc_plan_operand *o) {
   enum { CHANNELS = 8 };
   uint64_t bytes = (uint64_t)msc_dtype_bytes(o->dtype), c = o->shape[1];
@@ -44,8 +44,8 @@ static uint64_t copied_bytes(const msc_plan_operand *o) {
   return c % CHANNELS ? bytes * o->shape[0] * o->shape[2] * o->shape[3] * align_to(c, CHANNELS) : 0;
 }
 
-/* A bound for the copies that cuDNN makes of operands in another order of dimensions: up to 1.4 times their bytes were
- * seen; and of gradients of weights, for parts of sums. */
+/* Returns a bound for the workspace of a convolution: copies of operands with their dimensions in another order, of
+ * which up to 1.4 times the operands' bytes were seen; and for gradients of weights parts of sums. */
 static uint64_t convolution_workspace(const msc_plan_graph *g) {
   enum { SLACK = 32 << 20, PARTS = 4 };
   uint64_t bytes = 0;
@@ -63,7 +63,7 @@ static void set_attention_graph(msc_plan_graph *g, const msc_op *op) {
   g->kind = !has_extra                  ? PLAN_GRAPH_KIND_ATTENTION
             : msc_op_bool(op, "masked") ? PLAN_GRAPH_KIND_MASKED_ATTENTION
                                         : PLAN_GRAPH_KIND_DROPPED_ATTENTION;
-  if (is_grad) g->kind++; /* each kind's gradient follows it */
+  if (is_grad) g->kind++; /* the gradient's kind follows the kind of its op */
   g->causal = msc_op_bool(op, "causal");
   g->scale = msc_op_float(op, "scale");
   if (g->scale == 0) g->scale = 1 / sqrt((double)e);
@@ -112,7 +112,7 @@ bool msc_plan_graph_kernels(msc_codegen *cg, const msc_op *op, msc_plan_graph *g
 }
 
 void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out) {
-  memset(out, 0, sizeof *out); /* padding: equal ones are found by their bytes */
+  memset(out, 0, sizeof *out); /* clears the padding, too: equal graphs are found by their bytes */
   for (size_t i = 0; i < op->num_in; i++) put_operand(out, op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) put_operand(out, &op->out[i]);
   out->deterministic = !msc_op_bool(op, MSC_FACT(any_order));

@@ -1,10 +1,10 @@
-/* memory_use.c: the calls of a section in, the bytes of scratch whose values are still needed while each of them runs
- * out: what the planner of memory placed (8_memory), seen from the finished plan. */
+/* memory_use.c: the calls of a section in; for each call the bytes of scratch whose values are still needed while it
+ * runs out. They follow from the finished plan, after passes/8_memory has placed its values. */
 #include <string.h>
 
 #include "codegen/plan/simulate.h"
 
-/* A value in scratch: bytes [begin, end), made by call `made`, read by call `read` at last. */
+/* A value in scratch: bytes [begin, end), which call `made` writes and call `read` is the last to read. */
 typedef struct {
   uint64_t begin, end;
   uint32_t made, read;

@@ -9,9 +9,9 @@
 #include "passes/time_model.h"
 #include "plan_fbs.h"
 
-enum { MSC_FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
+enum { MSC_FLAG_BYTES = 64 }; /* bytes behind a section's scratch: the error flag of kernels that check indices */
 
-/* Strategy of one op, for people: layouts in -> out, and who decided. */
+/* The strategy of one op, for people to read: layouts of operands and results, and who decided them. */
 typedef struct {
   const char *op, *text, *by;
 } msc_decision;
@@ -83,8 +83,8 @@ typedef struct {
   uint8_t verb;
   const char *axes, *value;
   const msc_layout *from, *to; /* NULL: none */
-  uint64_t bytes; /* received by one device */
-  int num_digits; /* of the group that it works in */
+  uint64_t bytes;              /* bytes that one device receives */
+  int num_digits;              /* digits of the group that it works in */
   msc_subaxis digit[MSC_MAX_SUBAXES];
 } msc_plan_transfer;
 
@@ -123,26 +123,26 @@ typedef struct {
 typedef struct {
   const char *name;
   const msc_type *global; /* with its layout */
-  const msc_func *func;   /* where its attributes are */
+  const msc_func *func;   /* the function that has its attributes */
   size_t arg;
   plan_ref ref;
-  uint32_t stage;         /* of what is kept: whose ranks hold it */
-  bool copy;              /* another stage's is the first */
-  size_t same;            /* of what is kept: 1 + index of the one of this name before it; 0: none */
-  uint32_t num_readers, *reader; /* of an input: stages, ascending */
+  uint32_t stage;                /* of a parameter or state: the stage whose ranks hold it */
+  bool copy;                     /* another stage holds the original */
+  size_t same;                   /* of a parameter or state: 1 + index of the previous one with this name; 0: none */
+  uint32_t num_readers, *reader; /* of an input: the stages that read it, ascending */
 } msc_plan_variable;
 
-enum { MSC_MOST_CACHED = 3 }; /* a table and its state */
+enum { MSC_MOST_CACHED = 3 }; /* most values of one cache: a table and its state */
 
 /* See Cache in plan.fbs. */
 typedef struct {
   const char *table;
   uint32_t stage;
-  size_t num;                          /* of these values; the table is number 0 */
+  size_t num;                          /* of the cached values; value 0 is the table */
   uint32_t parameter[MSC_MOST_CACHED]; /* into parameters */
   plan_ref at[MSC_MOST_CACHED], index;
-  uint64_t rows, whole;                /* of the cache; of the rank's part of the table */
-  uint64_t numbers, columns;           /* of rows that a step names; of these, that a sample names */
+  uint64_t rows, whole;      /* rows of the cache; rows of the rank's part of the table */
+  uint64_t numbers, columns; /* how many rows a step names; how many of them one sample names */
 } msc_plan_cache;
 
 typedef struct {
@@ -150,7 +150,7 @@ typedef struct {
   uint32_t program, stage;
   const msc_type *global;
   plan_ref ref;
-  bool loss, labels; /* labels: it depends on one */
+  bool loss, labels; /* labels: the output depends on labels */
   int batch_dim;     /* -1: none */
 } msc_plan_output;
 
@@ -173,7 +173,7 @@ typedef struct msc_plan {
   msc_plan_section *section;
   uint32_t num_stages, num_programs, num_messages, input_slots;
   msc_plan_stage *stage;
-  msc_plan_program *program;  /* without lanes, one section each */
+  msc_plan_program *program;  /* programs without lanes, each one section */
   msc_plan_message *message;  /* by number */
   msc_plan_variable *parameter, *input;
   msc_plan_output *output;
@@ -183,36 +183,36 @@ typedef struct msc_plan {
   unsigned char *constants;
   uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
   msc_machine_code code;
-  uint64_t workspace_bytes;   /* of a GPU's libraries */
+  uint64_t workspace_bytes;   /* what a GPU's libraries need */
   uint64_t memory_bytes;      /* of a rank in all */
   const char **engine;        /* of each graph, in the words of the library; NULL: none, of all or of one */
   uint64_t engines_version;   /* of that library */
   int engines_arch;           /* of the GPU, as 90 */
   const char *config, *model; /* JSON; name */
-  /* of the search for the least time, facts of the function; -1: there was none */
+  /* predictions of the search for the least time, from facts of the function; -1: there was no search */
   struct {
     int64_t step_ns, least_step_ns, least_plan_ns;
   } search;
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
   const char *cluster;        /* JSON */
-  const void *searched;       /* the program as it went into `layouts`, text packed by zlib */
+  const void *searched;       /* the IR text from which `layouts` was computed, packed by zlib */
   size_t searched_packed, searched_bytes;
   uint64_t model_hash;
   const char *offload_path; /* NULL: nothing is on disk */
   uint64_t offload_block;
-  bool served;        /* by servers of parameters */
-  bool asynchronous;  /* they do not wait for all workers */
-  uint32_t staleness; /* then: how many steps a worker may be ahead; UINT32_MAX: no bound */
-  int copies;         /* of each server; 0: 1 */
+  bool served;        /* parameters live on servers */
+  bool asynchronous;  /* servers do not wait for all workers */
+  uint32_t staleness; /* if asynchronous: how many steps a worker may be ahead; UINT32_MAX: no bound */
+  int copies;         /* copies of each server; 0 means 1 */
   size_t num_smaller;
-  const msc_plan_file *smaller; /* plans of fewer ranks that it brings along, the most ranks first */
+  const msc_plan_file *smaller; /* plans for fewer ranks inside this plan, the one for most ranks first */
   const char *model_folder; /* relative to that of the plan; NULL: the same */
   bool has_code;
 } msc_plan;
 
 /* ---- plan/programs.c ---- */
 
-/* Returns whether code is to be made for this plan, which is complete except for its code. */
+/* Returns true if code is to be made for this plan, which is complete except for its code. */
 typedef bool msc_plan_wants_code(void *user, const msc_plan *p);
 /* Makes the plan of a module whose passes have all run. Makes the machine code for the target if `wants` says so, or is
  * NULL; its LLVM IR goes to *out_code unless that is NULL (see msc_codegen_want_text). NULL after reporting. */
@@ -233,7 +233,7 @@ bool msc_plan_graph_kernels(msc_codegen *cg, const msc_op *op, msc_plan_graph *g
 
 /* ---- plan/calls.c ---- */
 
-/* The state that the sections of a plan share while they are made; in the plan's arena, as the sections are. */
+/* The state that the sections of a plan share while they are made. It lives in the plan's arena, as the sections do. */
 typedef struct msc_plan_calls msc_plan_calls;
 msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
 /* Adds a section with its parameters, inputs, outputs, collectives and messages; `program`: the number of its program.
@@ -250,25 +250,25 @@ void msc_plan_find_chains(msc_plan *p, msc_plan_section *s);
 
 /* ---- expected_misses.c ---- */
 
-#define MSC_ZIPF_EXPONENT 1.05 /* of the law by which rows are assumed to be drawn */
+#define MSC_ZIPF_EXPONENT 1.05 /* exponent of the law by which rows are assumed to be drawn */
 /* Returns how many rows a step is expected to bring to a cache that has long been in use and keeps the rows that are
  * used most. numbers: how many rows a step reads. */
 double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers);
 
 /* ---- call_times.c ---- */
 
-/* The time of a call that is no collective. */
+/* Returns the predicted time of a call that is no collective. */
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c);
 
 /* Predicts the time of every call and of a step, the part of a step that communication adds, and the depths of
  * mailboxes. False after reporting that stages wait for each other, which is a bug. */
 bool msc_plan_predict_times(msc_plan *p, const msc_cluster *cluster);
-/* How often a section runs in a step of the first program, which is train if there is one. */
+/* Returns how often a section runs in a step of the first program, which is train if there is one. */
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);
 
 /* ---- write_plan.c ---- */
 
-/* The file's bytes, in the context's arena; the same plan gives the same bytes.  NULL after reporting. */
+/* Returns the file's bytes, in the context's arena; the same plan gives the same bytes. NULL after reporting. */
 const void *msc_plan_bytes(const msc_plan *p, size_t *out_bytes);
 
 #endif

@@ -20,11 +20,11 @@ static void choose_library_tiles(msc_plan_matmul *m) {
   else m->tile_m = share_rounded_up(m->m, parts, 16);
 }
 
-enum { SHARED = 4 * 1024 * 1024 }; /* bytes of packed columns of b, for all workers */
+enum { SHARED = 4 * 1024 * 1024 }; /* most bytes of packed columns of b that all workers share */
 
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
 
-/* Bytes per column of a panel, or per row of packed rows. */
+/* Returns the bytes of one column of a panel, or of one packed row. */
 static uint64_t packed_bytes(const msc_plan_matmul *m) {
   return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->blocks, m->pairs);
 }
@@ -33,25 +33,25 @@ static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
   return msc_round_to_lines((uint64_t)elems * sum_bytes(m));
 }
 
-/* How many columns of b are packed at once for all tiles in them: as many as the last cache holds beside the rest; 0:
- * every worker packs those of its tile. Tiles of whole rows need all columns. */
+/* Returns how many columns of b are packed at once for all tiles in them: as many as the last cache holds beside the
+ * rest; 0: every worker packs the columns of its own tile. Tiles of whole rows need all columns. */
 static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   if (m->batch > 1 || m->tile_m == m->m) return 0;
   uint64_t most = SHARED / packed_bytes(m);
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
-/* True if a transposed b is read in place and transposed in registers, square by square, for each group of rows of a:
- * for few rows that takes less time than packing it. Blocks must be whole squares. */
+/* True if a transposed b is read in place and transposed in registers, square by square, for each group of rows of a.
+ * For few rows this takes less time than packing b. Blocks must consist of whole squares. */
 static bool transposes_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   uint64_t rows = kernels->height > 6 ? 8 : 4;
   return !m->transpose_a && m->m <= rows && m->k / m->blocks % (uint64_t)msc_product_lanes(m->width) == 0;
 }
 
-/* True if b is read in place. Packing takes as long as multiplying few rows, and longer where the level-2 cache holds
- * b. Rows of b that lie a multiple of 4096 bytes apart share so few places in the nearest cache that they are not found
- * there by the next rows of a, and few enough in the level-2 cache that a b which would fit is packed for more than one
- * group of rows; with low groups, which read b often, half of that is too much. */
+/* True if b is read in place. Packing takes as long as multiplying few rows, and longer if the level-2 cache holds b.
+ * If rows of b are a multiple of 4096 bytes apart, they share so few places in the nearest cache that the next rows of
+ * a do not find them there. They also share few places in the level-2 cache, so that even a b which would fit is packed
+ * for more than one group of rows. With low groups, which read b often, half of that size is too much. */
 static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
   bool low = kernels->height <= 6;
@@ -63,14 +63,14 @@ static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels
   return m->m <= most;
 }
 
-/* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
- * share them, for each reads a again; rows of a take a quarter of it, and eight groups where there are many. Tiles are
- * halved while there are too few for the threads of a small machine and what remains is worth a call. Rows of a
- * transposed a are packed for each tile, so workers share only its columns, and half as many tiles are enough: packing
- * rows again for the other half of the columns takes longer than threads wait for each other. */
+/* Chooses the tiles of generated code. Packed columns of b take half of the level-2 cache, or more if all workers share
+ * them, because each tile reads a again; rows of a take a quarter of it, and eight groups where there are many rows.
+ * Tiles are halved while there are too few for the threads of a small machine, as long as what remains is worth a call.
+ * Rows of a transposed a are packed for each tile: so tiles share only its columns, and half as many tiles are enough,
+ * because packing the rows again for the other half of the columns takes longer than threads wait for each other. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
-  enum { WIDE = 4, SPAN = 4 /* rows so few that they meet so many panels together, where b lies */ };
+  enum { WIDE = 4, SPAN = 4 /* up to WIDE rows are multiplied by up to SPAN panels together if b is in place */ };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
   if (m->m <= WIDE && !m->transpose_b && reads_b_in_place(m, kernels)) width *= SPAN;
   bool packs_rows = m->transpose_a && m->batch == 1;
@@ -80,7 +80,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   if (!packs_rows && (rows < 8 * height || m->m > 16 * height)) rows = 8 * height;
   if (m->batch == 1 && m->m > rows && columns < SHARED_COLUMNS) columns = SHARED_COLUMNS;
   uint64_t parts = (m->n + columns - 1) / columns, row_parts = (m->m + rows - 1) / rows;
-  /* two threads share seven parts badly */
+  /* an odd number of parts, such as seven, keeps two threads busy for unequal times */
   if (parts > 1 && parts < FEW && row_parts * parts < 4 * FEW && !packs_rows) parts = FEW;
   m->tile_n = share_rounded_up(m->n, parts, width);
   m->tile_m = share_rounded_up(m->m, row_parts, row_parts > 1 ? height : 2);
@@ -137,7 +137,7 @@ static msc_plan_matmul matmul_of(const msc_op *op, const msc_target *target) {
   const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
   msc_plan_matmul m = {
       .dtype = a->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
-  bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has are more rows */
+  bool rows = b->rank == 2 && !m.transpose_a; /* leading dimensions that only `a` has count as rows */
   m.batch = rows ? 1 : lead_elems(y);
   m.m = (uint64_t)y->dim[y->rank - 2] * (rows ? lead_elems(y) : 1);
   m.n = (uint64_t)y->dim[y->rank - 1];

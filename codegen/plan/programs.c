@@ -5,7 +5,8 @@
 #include "codegen/plan/plan.h"
 #include "passes/6_pipeline/pipeline.h"
 
-/* How many batches are in use at once on a stage, with one more that is read ahead, and one more for each copy. */
+/* Returns how many batches are in use at once on a stage, with one more that is read ahead, and one more for each
+ * copy. */
 static uint32_t batches_in_use(const msc_plan *p, uint32_t micro, uint32_t num, const plan_entry *e) {
   uint32_t most = 0, released = 0, taken = 0, copies = 1;
   uint32_t *last = msc_new_array(p->arena, uint32_t, micro + 1);
@@ -147,6 +148,6 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
   if (!making_it.cg) return NULL;
   if (out_code) msc_codegen_want_text(making_it.cg, out_code);
   if (msc_protect(ctx, make_plan_programs, &making_it)) return p;
-  msc_codegen_abandon(making_it.cg); /* LLVM's memory is not the arena's: it is freed in any case */
+  msc_codegen_abandon(making_it.cg); /* LLVM's memory is not in the arena: it is freed in any case */
   return NULL;
 }

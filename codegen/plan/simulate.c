@@ -11,9 +11,9 @@ typedef struct {
   msc_module module; /* its mesh alone */
   msc_cost cost;
   msc_simulation *out;
-  const char ***axes;    /* by section and call: of a collective, else NULL */
+  const char ***axes;    /* by section and call: the axes of a collective, else NULL */
   uint8_t **kind;        /* by section and call: msc_time_kind */
-  uint64_t begin;        /* of the step whose events the caller gets, on the stage that began it first */
+  uint64_t begin;        /* when the step whose events the caller gets begins, on the stage that begins it first */
   msc_simulated_fn *event;
   void *user;
 } simulating;
@@ -171,8 +171,8 @@ static msc_time_kind time_kind_called(const char *name) {
                                                                      : MSC_TIME_FORWARD;
 }
 
-/* Sets what the time of every call of a section counts as. An op that a pass made has the name of its kind: it counts
- * as the call before it. */
+/* Sets the kind that the time of every call of a section counts as. An op that a pass made has the name of its op kind:
+ * it counts as the call before it. */
 static void note_kinds(simulating *s, uint32_t section) {
   plan_section from = plan_plan_sections(s->root, section);
   msc_time_kind kind = ends_in(s->plan.section[section].name, ".U") ? MSC_TIME_OPTIMIZER : MSC_TIME_FORWARD;
@@ -198,8 +198,8 @@ static const char *axes_of_call(const simulating *s, uint32_t section, size_t ca
   return s->axes[section][call] ? s->axes[section][call] : "{}";
 }
 
-/* The kind that the event's time counts as; MSC_NUM_TIMES: none, as for exposed collectives and for links that are
- * busy. */
+/* Returns the kind that the event's time counts as; MSC_NUM_TIMES: none, as for exposed collectives and for links that
+ * are busy. */
 static msc_time_kind kind_of_event(const simulating *s, const msc_timeline_event *e) {
   if (e->activity == MSC_WAITS_MESSAGE) return MSC_TIME_MESSAGES;
   if (e->activity == MSC_WAITS_STAGE) return MSC_TIME_BUBBLE;
@@ -229,8 +229,8 @@ static void tell_event(void *user, const msc_timeline_event *e) {
   s->event(s->user, &told, kind_of_event(s, e));
 }
 
-/* Makes the times of a stage add up to the time of a step: what is missing is bubble. If they are more, as the first
- * steps of a pipeline are longer than those that follow, the bubble is less. */
+/* Makes the times of a stage add up to the time of a step: what is missing becomes bubble. If they are more, because
+ * the first steps of a pipeline are longer than the following ones, bubble is reduced. */
 static void fill_step(const simulating *s, msc_simulated_stage *to) {
   uint64_t sum = 0;
   for (int i = 0; i < MSC_NUM_TIMES; i++) sum += to->time[i];
@@ -289,8 +289,8 @@ static void note_sizes(simulating *s) {
   for (uint32_t i = 0; i < p->num_sections; i++) note_kinds(s, i), add_traffic(s, i);
 }
 
-/* Runs the timeline once for the sums, and, if the caller wants events, again: only then it is known where the step
- * begins from which the times of events count. */
+/* Runs the timeline once for the sums, and again if the caller wants events: only after the first run it is known when
+ * the step begins from which the times of events count. */
 static bool run_steps(simulating *s) {
   static const msc_plan_program one_section;
   msc_simulation *out = s->out;

@@ -6,8 +6,8 @@
 
 #include "codegen/plan/timeline.h"
 
-/* Where time goes.  What a call counts as follows from the op that it is named after: *.grad, *.update, *.recompute, or
- * else forward.  A call that is no longer than a launch counts as that. */
+/* Where time goes. The kind of a call follows from the name of its op: *.grad, *.update, *.recompute, or else forward.
+ * A call that takes no longer than a launch counts as MSC_TIME_LAUNCH. */
 typedef enum {
   MSC_TIME_FORWARD,
   MSC_TIME_RECOMPUTE,
@@ -16,12 +16,12 @@ typedef enum {
   MSC_TIME_LAUNCH,
   MSC_TIME_MESSAGES, /* exposed: only the link between two stages works */
   MSC_TIME_OFFLOAD,  /* exposed: only a transfer between the device and a home away from it works */
-  MSC_TIME_BUBBLE,   /* another stage is waited for */
+  MSC_TIME_BUBBLE,   /* the stage waits for another one */
   MSC_NUM_TIMES
 } msc_time_kind;
 
-/* The ranks that collectives are among, as "{dp,tp:(1)2}": of one stage the time in which nothing else works, and the
- * bytes that one rank receives in a step. */
+/* The traffic of one stage in one group of ranks, such as "{dp,tp:(1)2}": the time in which only its collectives work,
+ * and the bytes that one rank receives in a step. */
 typedef struct {
   const char *axes;
   uint64_t exposed_ns, bytes;
@@ -32,14 +32,14 @@ typedef struct {
   uint64_t time[MSC_NUM_TIMES], message_bytes;
   size_t num_groups;
   msc_group_traffic *group;
-  uint64_t transfers, transfer_ns, transfer_bytes, host_bytes, disk_bytes; /* of what does not live on the device */
+  uint64_t transfers, transfer_ns, transfer_bytes, host_bytes, disk_bytes; /* of offloaded values */
   uint64_t flops; /* of a step */
   uint64_t persistent_bytes, carried_bytes, scratch_bytes; /* scratch: the largest section's */
 } msc_simulated_stage;
 
 typedef struct {
   const char *cluster; /* the device's name */
-  uint64_t step_ns, exposed_ns, memory_bytes, predicted_ns; /* predicted: as the plan says, on its own cluster */
+  uint64_t step_ns, exposed_ns, memory_bytes, predicted_ns; /* predicted: by the plan, on its own cluster */
   int64_t ranks;
   uint32_t num_stages;
   msc_simulated_stage *stage;

@@ -4,12 +4,12 @@
 
 /* ---- the streams ---- */
 
-/* What runs beside the calls: collectives, or transfers. */
+/* A stream that runs beside the calls: of collectives, or of transfers. */
 typedef struct {
   msc_hazards hazards;
   uint64_t *ends;      /* of each, from 1 */
   const msc_plan_call **call;
-  uint64_t free;       /* when the last one ends */
+  uint64_t free; /* when its last member ends */
   msc_activity busy, waits;
 } side_stream;
 
@@ -97,7 +97,7 @@ static void drop_ended(const timeline *t, side_stream *s) {
   if (ended >= s->hazards.ran + MANY) msc_hazards_settle(&s->hazards, (msc_waits){.run = ended});
 }
 
-/* Starts a call after everything that it waits for.  False: it runs beside the next calls. */
+/* Starts a call after everything that it waits for has ended. Returns false if the call runs beside the next calls. */
 static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
   int own = side_stream_of(c);
   size_t num = list_spans(c, t->span);
@@ -123,7 +123,7 @@ static void finish_section(timeline *t) {
   }
 }
 
-/* Predicts a section, as if it had no messages. */
+/* Predicts the time of a section as if it had no messages. */
 static void predict_section(timeline *t, const msc_plan_section *s) {
   for (size_t i = 0; i < s->num_calls; i++)
     if (begin_predicted_call(t, &s->call[i])) run_call(t, &s->call[i]);
@@ -132,7 +132,7 @@ static void predict_section(timeline *t, const msc_plan_section *s) {
 
 /* ---- a program: what every stage runs ---- */
 
-/* One message: when that of each micro-batch was sent, and when it left the mailbox. */
+/* A mailbox: for each message, one per micro-batch, when it was sent and when it was taken out. */
 typedef struct {
   size_t num_sent, num_taken;
   uint64_t *sent, *taken;
@@ -144,7 +144,7 @@ typedef struct {
   size_t call;
   bool begun;            /* the call has waited for collectives */
   timeline t;
-  uint64_t now, exposed; /* before its last step */
+  uint64_t now, exposed; /* values at the start of its last step */
 } lane;
 
 typedef struct {
@@ -155,7 +155,7 @@ typedef struct {
   lane *lane;   /* per stage */
 } lanes;
 
-/* Lets a stage send or receive a message.  False: it receives one that is not sent yet, and must wait. */
+/* Lets a stage send or receive a message. False: the message to receive is not sent yet, and the stage must wait. */
 static bool advance_over_message(lanes *l, timeline *t, const msc_plan_call *c) {
   mailbox *b = &l->box[c->index];
   if (c->buffer[0].written) {
@@ -226,7 +226,8 @@ static void new_mailboxes(lanes *l) {
   }
 }
 
-/* The most messages that wait in a mailbox at a time.  One that is taken when another arrives counts as waiting. */
+/* Returns the most messages that wait in a mailbox at a time. A message that is taken when another arrives counts as
+ * waiting. */
 static uint32_t most_messages_under_way(const mailbox *b) {
   size_t most = 0, taken = 0;
   for (size_t sent = 0; sent < b->num_sent; sent++) {

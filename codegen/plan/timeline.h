@@ -21,8 +21,8 @@ typedef enum {
   MSC_WAITS_TRANSFER   /* nothing but this transfer works */
 } msc_activity;
 
-/* An activity of `stage` in its `step`-th step: nanoseconds from begin to end. The call has number `index` in its
- * section; the first micro-batch of the entry is `micro`. */
+/* An activity of `stage` in its `step`-th step, from begin to end in nanoseconds. The call has number `index` in its
+ * section; `micro` is the first micro-batch of the entry. */
 typedef struct {
   msc_activity activity;
   uint32_t stage, step, section, index, micro;
@@ -32,8 +32,8 @@ typedef struct {
 
 typedef void msc_timeline_fn(void *user, const msc_timeline_event *e);
 
-/* The receiver of the events of the simulation. The events of a stage follow each other without a gap, except before
- * its next step and for MSC_BUSY_LINK and MSC_BUSY_TRANSFER, which run beside the others. */
+/* Who receives the events of the simulation. The events of a stage follow each other without a gap, except before its
+ * next step. MSC_BUSY_LINK and MSC_BUSY_TRANSFER run beside the other events. */
 typedef struct {
   msc_timeline_fn *event; /* NULL: nobody watches */
   void *user;
@@ -41,9 +41,9 @@ typedef struct {
 
 enum { MSC_TIMELINE_STEPS = 4 }; /* until all are alike */
 
-/* The time that a step of a program adds to those before it, and the exposed part, the worst stage's; deepens
- * mailboxes.  Steps are simulated until they are alike.  False after reporting that stages wait for each other: a bug.
- */
+/* Predicts a program: the time that a step adds to those before it, and the part of it that is exposed on the worst
+ * stage. Makes mailboxes as deep as needed. Steps are simulated until they are alike. False after reporting that stages
+ * wait for each other, which is a bug. */
 bool msc_timeline_run(msc_plan *p, const msc_plan_program *g, const msc_timeline_watch *watch, uint64_t *out_step_ns,
                       uint64_t *out_exposed_ns);
 

@@ -359,7 +359,7 @@ static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   return elems == msc_type_elems(t);
 }
 
-/* The shape that the model gives a parameter; NULL: the global shape. */
+/* Returns the shape that the model gives a parameter; NULL: the global shape. */
 static const msc_attr_value *model_shape(const msc_plan_variable *v) {
   const msc_attr_value *own = msc_arg_attr(v->func, v->arg, MSC_FACT(msc_model_shape));
   return is_shape_of(own, v->global) ? own : NULL;
@@ -371,8 +371,8 @@ static const msc_attr_value *required_member(const msc_attr_value *dict, const c
 
 /* The files that parameters take their values from. */
 typedef struct {
-  uint32_t num, *file;          /* file: by parameter the number of its file; UINT32_MAX: none */
-  const msc_attr_value **first; /* by file: the weights of a parameter */
+  uint32_t num, *file;          /* number of files; file[i]: the file of parameter i, UINT32_MAX: none */
+  const msc_attr_value **first; /* for each file the weights of a parameter from it */
 } weight_files;
 
 static weight_files list_weight_files(const msc_plan *p) {
@@ -584,7 +584,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_put_model_hash(b, p->model_hash);
   plan_plan_put_predicted_step_ns(b, p->predicted_step_ns);
   plan_plan_put_exposed_comm_ns(b, p->exposed_comm_ns);
-  plan_plan_put_checksum(b, UINT64_MAX); /* room for it: filled in below */
+  plan_plan_put_checksum(b, UINT64_MAX); /* room for the checksum, which is filled in below */
   if (p->searched) plan_plan_put_searched(b, p->searched_packed, p->searched);
   plan_plan_put_searched_bytes(b, p->searched_bytes);
   plan_plan_put_cluster(b, p->cluster ? p->cluster : "");
