@@ -204,7 +204,7 @@ static bool is_sample_number(const msc_value *v, int64_t n) {
 
 /* True for a gather_nd whose first index is the number of the sample itself: every sample reads its own. */
 static bool reads_own_sample(const reading *r, const msc_op *op) {
-  /* not in a view in which constants are cut to a part */
+  /* in the view MSC_BATCH_MARKED constants are cut to a part, so the numbers would be wrong */
   if (op->kind != OP_gather_nd || r->view == MSC_BATCH_MARKED) return false;
   const msc_value *x = op->in[0].value, *indices = op->in[1].value;
   const msc_batch_fact *f = fact_of(r, x);

@@ -28,7 +28,7 @@ typedef struct {
   msc_op *op;
   msc_builder b; /* before op */
   int64_t r;     /* parts */
-  msc_batch_place at; /* of the samples in what is normalized */
+  msc_batch_place at; /* where the samples are in the normalized value */
 } batch_rewriter;
 
 /* ---- batch_norm ---- */

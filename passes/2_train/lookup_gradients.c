@@ -94,8 +94,8 @@ static int64_t common_bag(size_t num, const part *list) {
   return bag_of(&list[0]);
 }
 
-/* The rows of a look-up, [n,...], or if `bag` of them are alike [n/bag,...], and their numbers [n], with what is done
- * to the gradient done to them. */
+/* Builds the gradient's rows of one look-up, [n,...], and their numbers, [n]. If `bag` consecutive rows are equal, only
+ * one of them is built: [n/bag,...]. The ops that wrap the gradient (p->in) are applied to the rows instead. */
 static bool build_rows(msc_builder *b, const part *p, int64_t bag, msc_value **out_rows, msc_value **out_indices) {
   const msc_op *op = p->v->def;
   msc_value *indices = op->in[0].value, *rows = op->in[1].value;

@@ -175,8 +175,8 @@ static bool update_parameter(update_inserter *s, const msc_optimizer_group *grou
   return build_update_op(s, group, group->apply, 3, (msc_value *[]){w, r, trust}) != NULL;
 }
 
-/* Where the loss is a quotient, gradients are those of what is divided: divides them too. 4_partition adds the divisor
- * over the micro-batches, as it adds the gradients. */
+/* Divides the gradients by the divisor of a loss that is a quotient, since they are those of its dividend. 4_partition
+ * sums the divisor over the micro-batches, as it sums the gradients. */
 static bool divide_gradients(update_inserter *s) {
   const msc_op *quotient = msc_loss_quotient(s->f);
   s->b.name = quotient ? quotient->name : NULL;
@@ -187,7 +187,7 @@ static bool divide_gradients(update_inserter *s) {
   return true;
 }
 
-/* Prepares the gradients for the updates: their own size again, clipped to the norm asked for. */
+/* Prepares the gradients for the updates: undoes the loss scale and clips them to the norm `clip_norm`. */
 static bool prepare_gradients(update_inserter *s, double clip_norm) {
   MSC_TRY(divide_gradients(s));
   s->b.name = msc_intern(context_of(s), "loss_scale");

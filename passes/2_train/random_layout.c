@@ -163,7 +163,7 @@ static bool look_ahead_for_constants(draws *s, const msc_op *op) {
   return true;
 }
 
-/* Makes constants the same everywhere again; what was drawn for them keeps its holding. */
+/* Marks constants as equal on all ranks again. What was found for masks drawn for them stays. */
 static void forget_constants(const draws *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_out; i++) {
