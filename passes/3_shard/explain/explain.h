@@ -16,11 +16,12 @@ typedef struct {
   int64_t bytes;      /* kept in memory by one rank: parameters, their gradients and state, activations */
 } shard_way;
 
-/* The step of least time when one op is cut this way and all others may change, but for those that the user decided. */
+/* The step of least time when one op is cut this way. All other ops may be cut otherwise than decided, except those
+ * that the user decided. */
 typedef struct {
   shard_way way;
-  int64_t step_ns, bytes;   /* of all ops: kernels and layout changes, none of them beside others; memory kept */
-  int64_t work_ns, move_ns; /* of both, how much more than as decided */
+  int64_t step_ns, bytes;   /* time of all kernels and layout changes, one after the other; memory kept */
+  int64_t work_ns, move_ns; /* how much more time kernels, and layout changes, take than as decided */
   size_t num_changed;
   const char **changed; /* the other ops that are cut otherwise, and how: "dense2: m {dp}" */
 } shard_instead;
@@ -28,14 +29,14 @@ typedef struct {
 typedef struct {
   const msc_op *op;        /* the leader of a group */
   const char *by;          /* user, default, propagation, search */
-  /* what letters there are, with sizes, and into how many parts: "Amk,kn->Amn, A 128 in 8 parts, k 64 summed" */
+  /* the rule, and the sizes and parts of its letters: "Amk,kn->Amn, A 128 in 8 parts, k 64 summed" */
   const char *letters;
-  double imbalance;        /* its largest part by the mean one: 1 where all are equal */
+  double imbalance;        /* size of the largest part divided by the mean size: 1 if all are equal */
   size_t num_others;       /* gradient and update ops that share its choice */
   shard_way chosen, next;  /* next.cuts NULL: there is no other way */
-  /* that its rule, sizes and the mesh allow; 0: too many to compare; -1: the one that it has is none of them */
+  /* ways that the rule, the sizes and the mesh allow; 0: too many to compare; -1: the chosen way is not among them */
   int num_ways;
-  bool own_order;          /* its digits are in an order that only the user can give: it is not compared with others */
+  bool own_order;          /* the digits are in an order that only the user can give: the way is not compared */
   size_t num_chains, num_conflicts;
   shard_chain *chain;       /* digits that propagation brought, from where and by which way */
   shard_conflict *conflict; /* where propagation met other digits */

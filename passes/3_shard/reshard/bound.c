@@ -77,7 +77,7 @@ static void step_along_atom(device_place *at, int atom, int64_t steps) {
   if (at->dim[atom] >= 0) at->part[at->dim[atom]] += steps * at->step[atom];
 }
 
-/* Elements that a device at these places lacks; `own`: what it holds itself is not lacking. */
+/* Returns how many elements a device at these places must receive; `own`: not those that it holds itself. */
 static int64_t lacking_elems(const reshard_problem *p, const device_place *from, const device_place *to, int64_t terms,
                              bool own) {
   int64_t wanted = 1, held = own;
@@ -94,7 +94,7 @@ static int64_t lacking_elems(const reshard_problem *p, const device_place *from,
 static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                                 int64_t terms, bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
-  /* it depends on the layouts' digits only, whatever else the mesh has */
+  /* the result depends only on the digits of the layouts, not on other axes of the mesh */
   const void **known = msc_memo_of(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
   if (*known) return (int64_t)(uintptr_t)*known - 1;
   msc_arena *arena = msc_arena_new(p->ctx);

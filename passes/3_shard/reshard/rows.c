@@ -270,7 +270,7 @@ static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *di
 
 /* Steps to the next permutation of digits of one size and level; false after the last. */
 static bool next_digits(const rows_digits *digits, uint8_t *digit) {
-  for (int i = digits->num - 1; i >= 0; i--) { /* counts like an odometer, skipping what is no permutation */
+  for (int i = digits->num - 1; i >= 0; i--) { /* counts like an odometer and skips numbers that are no permutation */
     for (;;) {
       if (++digit[i] >= digits->num) break;
       bool ok = digits->size[digit[i]] == digits->size[i] && digits->level[digit[i]] == digits->level[i];

@@ -39,7 +39,7 @@ typedef struct {
   int *stage_of;       /* by variable */
   int *state;          /* by variable: the present one in loops over assignments */
   int64_t last;        /* an assignment that fits and has a higher charged cost is no better than `upper` */
-  front out;           /* the points that keep_undominated chooses from, and then those that it kept */
+  front out;           /* points that add_point adds and keep_undominated takes */
   size_t points, work; /* kept so far; sums computed so far */
 } limited_search;
 

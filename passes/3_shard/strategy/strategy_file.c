@@ -377,7 +377,7 @@ static bool is_cut_alike(const strategy_loader *l, const msc_layout *file, const
 
 /* Does the model's entry for an operand or result, a tuple or a layout, agree with the layout in the file? */
 static bool agrees_with_file(const strategy_loader *l, const msc_attr_value *said, const msc_attr_value *loaded) {
-  if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* not said */
+  if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* the model says nothing */
   const msc_layout *file = msc_attr_layout(loaded), *own = msc_attr_layout(said);
   if (file && said->kind == MSC_ATTR_LIST) return has_parts_of_tuple(l, file, said);
   return !file || !own || is_cut_alike(l, file, own);
