@@ -56,7 +56,7 @@ static bool is_statistic(const msc_op *op) {
          msc_type_elems(op->out[0].type) <= msc_type_elems(op->in[0].value->type) / LEAST_SHARE;
 }
 
-/* True if op is made of what is shared already, and no larger. */
+/* True if op has a shared operand that is at least as large as its result. */
 static bool is_made_of_statistics(const classes *c, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (c->shared[op->in[i].value->id] && msc_type_elems(op->out[0].type) <= msc_type_elems(op->in[i].value->type))
