@@ -25,7 +25,7 @@ typedef struct {
   int64_t *time, *fixed, *kept; /* by i: of layers 0 .. i - 1 together */
   int64_t more;                 /* bytes added to every limit */
   int caps_left;                /* with several chunks caps are heuristic: only so many are tried */
-  /* of the dynamic program: least border time up to a layer; INT64_MAX: impossible */
+  /* the dynamic program, by layer: least border time of cuts up to it; INT64_MAX: impossible */
   int64_t *cost, *next_cost;
   int *from;   /* by virtual stage and last layer: its first layer; -1: impossible */
   int *window; /* candidates for the first layer, cheapest first */

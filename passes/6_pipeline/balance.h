@@ -25,7 +25,7 @@ typedef struct {
   const msc_layer *layer;
   int stages, chunks, micro_batches;
   const int *place;     /* stage of every virtual stage; NULL: round robin */
-  /* by stage: number of buffers for what is kept, each as large as the largest chunk needs; NULL: none */
+  /* by stage: number of buffers for kept values, each as large as the largest chunk needs; NULL: none */
   const int *in_flight;
   const int64_t *limit; /* bytes of every stage; NULL: none */
 } msc_balance_options;

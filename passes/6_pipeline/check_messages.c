@@ -198,8 +198,8 @@ static bool record_runs(const lane_run *r, size_t stage) {
   return true;
 }
 
-/* Checks that the section runs once for each of its micro-batches (or groups of copies); an update, and what is before
- * the first micro-batch, run once. */
+/* Checks that the section runs once for each of its micro-batches, or groups of copies. An update, and a section before
+ * the first micro-batch, must run once per step. */
 static bool check_section_runs(const message_checker *z, const part *p) {
   int64_t times = runs_once(p) ? 1 : p->micro / p->copies;
   bool *seen = msc_new_array(z->arena, bool, times + 1), ok = (int64_t)p->num_runs == times;

@@ -13,7 +13,7 @@
 
 /* ---- channels ---- */
 
-/* By virtual stage k: the channel of what it sends forward (to k + 1) and backward (to k - 1); -1: nothing is sent. */
+/* By virtual stage k: the channels on which it sends forward (to k + 1) and backward (to k - 1); -1: it has none. */
 typedef struct {
   int *of[2];
 } routes;
@@ -158,8 +158,8 @@ static bool is_work_done(const machine *m, int k, int j, msc_work w) {
   return m->done[(int64_t)k * m->s->micro_batches + j] >> w & 1;
 }
 
-/* The stage that an entry waits for; -1: the entry can run; its own stage: what it needs comes later in its own
- * list. */
+/* Returns the stage that an entry waits for: its own stage if an entry that it needs comes later in the same list; -1
+ * if the entry can run. */
 static int awaited_stage(const machine *m, int stage, const msc_entry *e) {
   need n = find_needs(m, stage, e);
   if (e->work != MSC_FORWARD && !is_work_done(m, n.k, e->micro_batch, e->work - 1)) return stage;
