@@ -15,12 +15,12 @@ struct msc_nester;
 struct msc_nest_launch;
 
 typedef struct msc_target {
-  /* of its row in ir/abi/target.h */
+  /* set from the target's row in ir/abi/target.h */
   const char *name;              /* as in --target and in a module's attribute msc.target */
   unsigned bit;                  /* MSC_ON_... */
-  uint64_t most_units;           /* of one launch */
+  uint64_t most_units;           /* the most units of work of one launch */
 
-  /* what --target may say with it, and what holds when nothing is said */
+  /* what the command line may say for this target, and the defaults */
   int least_arch;                /* the least that --target NAME:sm_ARCH may say; 0: it takes no architecture */
   bool has_cpu_levels;           /* --mcpu may name a CPU */
   const char *cluster;           /* the description compiled for without --cluster; NULL: this machine's */

@@ -6,12 +6,13 @@
 #include "passes/pass.h"
 
 enum {
-  TILE_BYTES = 128 * 1024, /* of results, within the level-2 cache of every server core of the last ten years */
-  TILE_OF_BF16 = 4,        /* times as many rows, which are multiplied faster, for each reading of b */
-  ROWS_OF_BF16 = 32,       /* that AMX multiplies together */
+  TILE_BYTES = 128 * 1024, /* of results: they fit the level-2 cache of every server core of the last ten years */
+  TILE_OF_BF16 = 4,        /* bf16 is multiplied faster, so a tile has this many times the rows for each reading of b */
+  ROWS_OF_BF16 = 32,       /* rows that AMX multiplies together */
   MIN_TILES = 4,           /* so that a few threads have work */
-  /* Every tile reads all of b: from the level-2 cache at no cost, from the last one for so many rows, and from memory
-   * for so many more.  Fewer would be computed faster than b is read. */
+  /* Every tile reads all of b. Up to NEAR_BYTES b comes from the level-2 cache at no cost. Reading a larger b takes as
+   * long as computing NEAR_ROWS rows; above FAR_BYTES, where b comes from memory, as FAR_ROWS rows. A tile has at least
+   * so many rows. */
   NEAR_BYTES = 256 * 1024,
   NEAR_ROWS = 16,
   FAR_BYTES = 4 * 1024 * 1024,
@@ -103,7 +104,7 @@ static int64_t bytes_of_b(const msc_op *gemm) {
   return b->dim[b->rank - 2] * b->dim[b->rank - 1] * msc_dtype_bytes(b->dtype);
 }
 
-/* How many rows of a stay in the level-2 cache beside what is kept of b. */
+/* Returns how many rows of a stay in the level-2 cache beside the part of b that is kept there. */
 static int64_t most_rows_of_a(const msc_op *gemm) {
   int64_t row_bytes = bytes_of_b(gemm) / result_columns(gemm), rows = KEPT_BYTES / 2 / row_bytes;
   return rows > LEAST_ROWS ? rows : LEAST_ROWS;

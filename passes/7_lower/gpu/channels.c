@@ -158,7 +158,8 @@ static bool is_elementwise_on_twins(const channel_mover *z, const msc_op *op) {
   return twins;
 }
 
-/* Sets the dimensions of the twin that are reduced, ascending; false: what is left has another order then. */
+/* Writes the dimensions of the twin that a reduction removes, ascending. False: the remaining dimensions of the twin
+ * have another order than those of the image. */
 static bool turned_dims(const msc_op *op, int64_t dims[4], int *out_num) {
   int64_t own[MSC_MAX_RANK];
   bool gone[4] = {0}, keep = msc_op_bool(op, "keep_dims");
@@ -181,7 +182,7 @@ static bool reduces_twin(const channel_mover *z, const msc_op *op) {
          msc_declares(op, "dims") && turned_dims(op, dims, &num);
 }
 
-/* The op on twins, in front of it. */
+/* Inserts before op a copy of it that reads `in`, the twins of its operands. */
 static msc_op *insert_twin(channel_mover *z, msc_op *op, msc_value *const *in) {
   int64_t dims[4];
   int num;

@@ -93,9 +93,10 @@ static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *
   out->buffer = number;
 }
 
-/* ---- what rows touch ---- */
+/* ---- the memory that rows touch ---- */
 
-/* Can it be said which bytes each point of the outermost item axis touches, and are its items neighbours? */
+/* True if the bytes that each point of the outermost item axis touches are known, and the items of a point follow each
+ * other. */
 static bool has_reach(const msc_nester *n) {
   const msc_nest_walk *w = &n->walk;
   bool by_rows = w->kind == MSC_NEST_MAP || (w->kind == MSC_NEST_ROW && !(w->lane >= 0 && w->items >> w->lane & 1));
@@ -103,8 +104,8 @@ static bool has_reach(const msc_nester *n) {
          !n->num_starts;
 }
 
-/* Leaves of an axis the values for which `guard`, of a load, can be true: the guards of a concat's parts say that one
- * coordinate lies inside. */
+/* Narrows the ranges of the axes to values for which `guard`, the condition of a load, can be true. The guards of a
+ * concat's parts say that one coordinate lies inside the part. */
 static void narrow_axes(const msc_nester *n, uint16_t guard, int64_t *from, int64_t *to) {
   const msc_instr *in = &n->instr[guard], *index = &n->instr[in->arg[0]], *size = &n->instr[in->arg[1]];
   int axis = 0;
@@ -123,7 +124,8 @@ static void narrow_axes(const msc_nester *n, uint16_t guard, int64_t *from, int6
   if (last < to[axis]) to[axis] = last;
 }
 
-/* Widens the reach of the instruction's buffer by what it touches. False: that depends on values, or goes backwards. */
+/* Widens the reach of the instruction's buffer by the bytes that the instruction touches. False: they depend on values,
+ * or move backwards from point to point. */
 static bool add_reach(const msc_nester *n, int i, int outer, msc_nest_reach *r, bool first) {
   const msc_instr *in = &n->instr[i];
   const msc_affine *at = &n->at[i];
@@ -143,7 +145,8 @@ static bool add_reach(const msc_nester *n, int i, int outer, msc_nest_reach *r, 
   return true;
 }
 
-/* Sets what the rows of the launch touch. Its buffers are those that live instructions use, in their order. */
+/* Sets the bytes that rows of the launch touch in each of its buffers, which are those that live instructions use, in
+ * their order. */
 static void set_reach(const msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   bool seen[MSC_NEST_BUFFERS] = {0};
   msc_nest_reach reach[MSC_NEST_BUFFERS];

@@ -429,15 +429,15 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
  * (check_reductions), so a row is stored while it is read. */
 static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
-  if (w->by_phase) return true; /* what is stored in the last phase, which runs last */
+  if (w->by_phase) return true; /* results are stored in the last phase, whose launches run last */
   if (w->tail && (store->level || w->kind != MSC_NEST_ROW || w->num_launches > 1)) return false;
   if (w->kind == MSC_NEST_SCATTER) return false;
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
-/* True if the kernel loads from buffer `in` only the element that it stores to buffer `out` at the same point, and
- * never after it was stored. reduced_too: also true if what is stored was reduced from all of `in`, which is then read
- * to its end before. */
+/* True if at each point the kernel loads from buffer `in` only the element that it stores to buffer `out` there, and
+ * never after the store. reduced_too: also true if the stored values are reductions over `in`, which is read to its end
+ * before. */
 static bool reads_only_its_own(const msc_nester *n, int in, int out, bool reduced_too) {
   const msc_instr *store = NULL;
   int place = 0;
@@ -447,7 +447,7 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out, bool reduce
       store = &n->instr[i], place = i; /* NONE: in the second launch */
   if (!store || n->walk.kind == MSC_NEST_SCATTER) return false;
   bool reduced = n->walk.reduced && !(store->axes & n->walk.reduced) &&
-                 !(store->level && store->axes & n->walk.tail); /* stored once, when what it is made of is whole */
+                 !(store->level && store->axes & n->walk.tail); /* stored once, after its reduction has ended */
   if (!(reduced_too && reduced)) {
     if (!goes_over_once(n, store)) return false;
     if ((store->axes & n->walk.reduced) ? store->phase != n->walk.num_phases : n->walk.reduced != 0) return false;

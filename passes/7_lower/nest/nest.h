@@ -54,7 +54,7 @@ typedef struct {
   msc_nest_kind kind;
   int num_launches;
   uint64_t elems;         /* points of the iteration space */
-  uint64_t bytes, flops;  /* memory traffic of operands and results, and arithmetic with what is computed twice */
+  uint64_t bytes, flops;  /* memory traffic of operands and results; operations, repeated ones included */
   uint64_t scratch_bytes;
   bool checks;
 } msc_nest_info;

@@ -135,7 +135,7 @@ static void make_second(msc_nester *n, int buffer) {
   drop_roots(n, 0);
   for (int i = 1; i < n->num_instrs; i++) {
     if (!ends_reduction(n, i)) continue;
-    /* the operand itself becomes the load: nothing else of the second launch looks at it */
+    /* the operand is replaced by the load: no other instruction of the second launch reads the operand */
     uint16_t x = n->instr[i].arg[0];
     n->at[x] = msc_nest_scratch_place(n, around, &offset, (msc_dtype)n->instr[x].dtype);
     n->instr[x] = (msc_instr){.code = NEST_LOAD, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .axes = around};
