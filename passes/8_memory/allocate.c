@@ -189,7 +189,7 @@ static void share_tied_arguments(allocator *z) {
   }
 }
 
-/* Lets nothing else use the places of results, as the key own_outputs asks. */
+/* Keeps all other values out of the places of results, as the key own_outputs asks. */
 static void keep_results_apart(allocator *z) {
   const msc_op *ret = z->f->body->last;
   if (!msc_config_bool(z->pass->config, MSC_KEY_own_outputs)) return;

@@ -96,7 +96,8 @@ static msc_value *insert_fetch(offloader *z, stored *s, msc_op *at, msc_op *user
   return &s->fetch->out[0];
 }
 
-/* The value that a user reads in place of v: what was fetched, or the same view of it, made before `at`. */
+/* Returns the value that a user reads in place of v: the fetched value or, if v is a view, the same view of it, which
+ * this call inserts before `at`. */
 static msc_value *fetched_view(offloader *z, msc_value *v, msc_value *fetched, msc_op *at) {
   if (!v->def) return fetched;
   msc_value *x = fetched_view(z, v->def->in[0].value, fetched, at);
@@ -264,7 +265,8 @@ static size_t find_pause(const stasher *z, const msc_value *v, uint64_t ns) {
   return found;
 }
 
-/* The value as `use` reads it: what was fetched, or a view of that. */
+/* Returns the value that a user reads in place of v: `fetched` if v is `whole`, else the same view of `fetched`, which
+ * this call inserts before `at`. */
 static msc_value *view_of_fetched(stasher *z, msc_value *v, const msc_value *whole, msc_value *fetched, msc_op *at) {
   if (v == whole) return fetched;
   msc_value *x = view_of_fetched(z, v->def->in[0].value, whole, fetched, at);

@@ -99,8 +99,8 @@ static bool predict_times(overlapper *z) {
 
 /* ---- what waits for what ---- */
 
-/* Compute does not move past a message: other stages wait for what is sent, and what is received is not there
- * earlier. */
+/* True if the piece is a message. Compute does not move past messages: other stages wait for those that are sent, and
+ * those that are received do not arrive earlier. */
 static bool is_message_piece(const overlapper *z, uint32_t piece) { return msc_is_message(z->op[piece]); }
 
 /* The parameter whose parts the collective gathers; NULL: none. */
@@ -173,8 +173,8 @@ static void find_dependencies(overlapper *z) {
 
 static bool may_be_summed_in_place(const msc_value *v) { return v->def && !msc_is_constant(v) && msc_has_one_use(v); }
 
-/* By value id: the value whose place it uses: a view uses its operand's place, and a sum over ranks that of its
- * operand if nothing else reads it. */
+/* Returns, by value id, the value whose place it uses: a view uses its operand's place, and so does a sum over ranks if
+ * no other op reads the operand. */
 static uint32_t *find_place_roots(const overlapper *z, size_t num_values) {
   uint32_t *root = msc_new_array(z->pass->scratch, uint32_t, num_values);
   for (uint32_t i = 0; i < num_values; i++) root[i] = i;

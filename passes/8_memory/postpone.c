@@ -125,7 +125,7 @@ static uint64_t willingness(const postponer *z, const movable *m, size_t at) {
   return (waits ? late : in_time) + m->end;
 }
 
-/* Shortens m at a place: the fetch begins behind it, what is taken back has left before. */
+/* Shortens m so that it does not cover place `at`: a fetch begins behind it, a transfer back ends before it. */
 static void shorten(postponer *z, movable *m, size_t at) {
   size_t from = m->fetches ? m->begin : at, to = m->fetches ? at + 1 : m->end;
   for (size_t p = from; p < to; p++) z->live[p] -= (int64_t)m->bytes;

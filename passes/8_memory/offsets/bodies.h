@@ -98,14 +98,15 @@ msc_gap_scan msc_gap_scan_in_sections(const msc_gap_scan *s, uint32_t from,
 
 /* ---- best_fit_sweep.c ---- */
 
-/* For very many plain bodies: stacks what is live at the peak, and places the others as a best-fit allocator does,
- * in time away from the peak. thorough: tries several weights between the space left over and how long neighbours
- * stay. */
+/* For very many plain bodies: stacks the bodies that are live at the peak, then places the others as a best-fit
+ * allocator does, ever further from the peak in time. thorough: tries several weights between the space left over and
+ * how long neighbours stay. */
 void msc_place_by_best_fit_sweep(msc_placing *z, bool thorough);
 
 /* ---- split_at_peak.c ---- */
 
-/* For very many plain bodies: stacks what is live at the peak, then places each side on its own. */
+/* For very many plain bodies: stacks the bodies that are live at the peak, then places those before it and those after
+ * it independently. */
 void msc_place_split_at_peak(msc_placing *z);
 
 /* ---- outward_from_peak.c ---- */
@@ -125,7 +126,8 @@ void msc_place_repair_windows(msc_placing *z);
 void msc_place_greedily(msc_placing *z);
 /* Places bodies in orders that start with those that exceed the goal in the best plan. */
 void msc_place_from_best(msc_placing *z);
-/* Keeps a given plan if it is valid, or what it becomes when every body sinks to the lowest gap. */
+/* Keeps a given plan if it is valid, and then the plan in which every body has sunk to the lowest gap if that is
+ * lower. */
 void msc_place_known_plan(msc_placing *z, const int64_t *offset);
 /* Ranks the bodies by heuristic `order`: higher ranks come first. */
 enum { MSC_NUM_ORDERS = 8 };
