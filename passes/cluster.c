@@ -186,7 +186,7 @@ static void read_rates(cluster_reader *r, const json_t *rates, const char *path,
                          needs_f32 && d == MSC_F32);
 }
 
-/* Reads what the device can compute at most, and what large products reach of it: all, where nothing is said. */
+/* Reads the device's peak rates and the rates that large products reach, which are the peak rates if not given. */
 static void read_arithmetic(cluster_reader *r, const json_t *device) {
   static const char most[] = "device.flops_per_s", reached[] = "device.product_flops_per_s";
   msc_cluster *c = r->out;

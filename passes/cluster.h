@@ -42,10 +42,10 @@ typedef struct {
   int64_t ns;
 } msc_cluster_product;
 
-/* What NVIDIA's libraries choose by, of a GPU that is not at hand.  The last three are of one
- * multiprocessor, at most. */
+/* The properties of a GPU by which NVIDIA's libraries choose kernels, so that they can choose without the GPU.  The
+ * last three are the most that one multiprocessor has. */
 typedef struct {
-  int64_t arch; /* 90 is compute capability 9.0; 0: the device is no such GPU, or nobody said */
+  int64_t arch; /* 90 is compute capability 9.0; 0: not given, or no GPU of NVIDIA's */
   int64_t multiprocessors, clock_hz, memory_clock_hz, cache_bytes, shared_bytes, threads, blocks;
 } msc_cluster_gpu;
 

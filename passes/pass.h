@@ -20,9 +20,9 @@ typedef enum {
 /* One row of pass.def: a pass, or a checkpoint. */
 typedef struct {
   const char *stage; /* its folder: "1_simplify" */
-  const char *name;  /* its word on the command line; of a pass also its file */
-  const char *line;  /* what it does, or what holds there, in one line */
-  unsigned targets;  /* MSC_ON_...: it runs on modules for these, and is left out for others */
+  const char *name;  /* its name on the command line, and the name of a pass's file */
+  const char *line;  /* what the pass does, or what holds at the checkpoint, in one line */
+  unsigned targets;  /* MSC_ON_...: the pass runs on modules for these targets only */
   msc_pass_fn *run;  /* false: it reported an error, or it is a bug; NULL: the row is a checkpoint */
   msc_checkpoint at; /* of a checkpoint */
 } msc_pass_info;

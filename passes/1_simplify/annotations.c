@@ -262,7 +262,8 @@ static bool check_ties(const msc_func *f) {
   return true;
 }
 
-/* Training is of the function "forward", and of its loss: what is said of another one would have no effect. */
+/* Refuses attributes of training on functions other than "forward", where they would have no effect, and an optimizer
+ * without a loss. */
 static bool check_training(const msc_func *f) {
   static const char *const facts[] = {MSC_FACT(optimizer), MSC_FACT(micro_size)};
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
