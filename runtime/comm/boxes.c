@@ -210,7 +210,7 @@ static void add_send(const mscrt_tcp *c, const mscrt_part *p, const msc_box *box
   *free_room += bytes;
 }
 
-/* Adds what is sent to a rank. */
+/* Adds the boxes that this rank sends to the duplex's rank. */
 static void add_sends(const mscrt_collective_run *r, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
                       uint8_t **free_room) {
   neighbours there = find_neighbours(r, duplex->rank);

@@ -16,8 +16,8 @@
 #define BLOCK 1024 /* elements of a block of a tree whose nodes are on several hosts */
 #define LEVELS 12
 
-/* A node of the tree all of whose terms are on one host, while its parent has terms of several: terms [first, first +
- * num). */
+/* A node of the tree: terms [first, first + num). All of them are on one host, while its parent has terms of several
+ * hosts. */
 typedef struct {
   int first, num, host;
   int index; /* among those of the host */
@@ -46,8 +46,9 @@ typedef struct {
   node *node;
   int *node_at;               /* of each term: the node that begins there */
   int64_t reduced;            /* elements of this rank's slice */
-  /* by member. came: the parts that it sends for this rank's slice; goes: the parts of this host for its slice; NULL:
-   * none. duplex_of: its duplex. spread: how many elements of the sum of its slice are written to the others here */
+  /* By member. came: the parts that the member sends for this rank's slice; goes: the parts of this host for the
+   * member's slice; NULL: none. duplex_of: the number of the member's duplex. spread: how many elements of the sum of
+   * the member's slice have been written to the other ranks of this host */
   uint8_t **came, **goes;
   int *duplex_of;
   int64_t *spread;

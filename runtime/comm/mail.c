@@ -38,7 +38,7 @@ typedef struct outbox {
 typedef struct {
   int fd;
   envelope head;
-  uint64_t got; /* bytes of the head and of what it announces */
+  uint64_t got; /* bytes received of the head and of the message that it announces */
   _Atomic bool closed;
 } inbox;
 

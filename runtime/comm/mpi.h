@@ -11,7 +11,8 @@
  * otherwise. */
 typedef struct {
   const char *name;
-  /* Finds the functions in a library; NULL, or what is wrong: the library is another, or lacks a function. */
+  /* Finds the functions in a library. Returns NULL, or a text that says why it cannot be used: it is another
+   * implementation of MPI, or lacks a function. */
   const char *(*load)(void *library);
   /* Initializes MPI unless the program has. *out_level: from 0, for one thread, to 3, for any at a time. */
   int (*begin)(bool *out_began, int *out_level);

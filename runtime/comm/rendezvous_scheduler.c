@@ -45,7 +45,7 @@ struct mscrt_scheduler {
   struct pollfd *polled;
   int64_t deadline_ns, announced_ns, heartbeat_ns, looked_ns, silence_ns;
   bool lost;
-  mscrt_status *result; /* why the job could not start, or whom it lost */
+  mscrt_status *result; /* why the job could not start, or which rank it lost */
 };
 
 static void send_to_all(mscrt_scheduler *s, mscrt_frame_type type, const void *payload, size_t bytes) {
@@ -450,7 +450,7 @@ static bool has_ended(const mscrt_scheduler *s) {
   return true;
 }
 
-/* Sends what is queued, for as long as ranks read it without delay. */
+/* Sends a last frame to all ranks, and waits until all queued frames are sent, but not longer than FLUSH_NS. */
 static void flush_before_exit(mscrt_scheduler *s) {
   int64_t end = mscrt_now_ns() + FLUSH_NS;
   send_to_all(s, MSCRT_BYE, NULL, 0);

@@ -38,7 +38,7 @@ typedef struct {
   _Atomic uint32_t elsewhere;  /* this rank waits for ranks of other hosts, and may be late because one of them is */
   int32_t culprit;             /* with FAILED: the rank that failed first */
   char reason[256];
-  /* for the group of each partition that this rank leads: [0] all wait, [1] members only arrive */
+  /* by partition in whose group this rank is the first: [0] a barrier at which members wait, [1] they only arrive */
   barrier barrier[][2];
 } control;
 
@@ -99,7 +99,7 @@ void mscrt_local_note_step(struct mscrt_comm *c, int64_t step);
 int64_t mscrt_local_step(const struct mscrt_comm *c, int rank);
 void mscrt_local_set_elsewhere(struct mscrt_comm *c, bool is_elsewhere);
 bool mscrt_local_is_elsewhere(const struct mscrt_comm *c, int rank);
-/* A barrier of e->group; nothing else of e is read. */
+/* Waits at a barrier until all members of e->group have arrived; reads no other field of e. */
 mscrt_status *mscrt_local_meet(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_look *look, const void *of);
 /* True if the rank has arrived at the barrier at which this rank waits. */
 bool mscrt_local_has_arrived(const struct mscrt_comm *c, const mscrt_exchange *e, int rank);

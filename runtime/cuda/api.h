@@ -111,7 +111,7 @@ typedef struct {
   int reserved[4];
 } lt_candidate;
 
-/* ncclUniqueId, and ncclConfig_t as it began: later versions of the library know by its size what is missing */
+/* ncclUniqueId, and ncclConfig_t as in its first version: later libraries see by its size which fields are missing */
 typedef struct { char bytes[128]; } nccl_id;
 typedef struct {
   size_t size;

@@ -39,7 +39,7 @@ typedef struct {
   uint64_t count; /* elements of each member in NCCL's call */
   /* elements of the staging memory that are set to the reduction's identity before the source is packed */
   uint64_t identity;
-  /* from source to destination, from source to staging, from staging to destination */
+  /* copies: local from source to destination, pack from source to staging, unpack from staging to destination */
   mscrt_copies local, pack, unpack;
   uint32_t num_sends, num_receives;
   mscrt_move *send, *receive; /* in ascending order of members; for a collective of NCCL's one each, for all members */

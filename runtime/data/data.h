@@ -67,11 +67,12 @@ mscrt_status *mscrt_folder_name(const char *path, mscrt_folder *out_folder);
 /* Makes the empty folder `partial`. What is under the name must be an empty folder, or one with a file `marker` (NULL:
  * must be empty), which the new one replaces. */
 mscrt_status *mscrt_folder_make(const mscrt_folder *f, const char *marker);
-/* mscrt_folder_name and mscrt_folder_make; after a failure nothing is left. */
+/* Calls mscrt_folder_name and mscrt_folder_make; after a failure no file and no memory is left. */
 mscrt_status *mscrt_folder_begin(const char *path, const char *marker, mscrt_folder *out_folder);
 /* Gives the folder its name, and removes the one that had it. */
 mscrt_status *mscrt_folder_place(const mscrt_folder *f);
-/* Places the folder, or if s, which is returned, or placing failed, removes what was written. */
+/* Gives the folder its name if s is NULL. If s is a failure, which is returned, or this fails, removes all files that
+ * were written. */
 mscrt_status *mscrt_folder_end(const mscrt_folder *f, mscrt_status *s);
 void mscrt_folder_free(mscrt_folder *f);
 

@@ -295,8 +295,9 @@ static int64_t first_needed(const walk *k) {
   return first;
 }
 
-/* Reads what the box needs of the sample that begins at `at` to its place in the span, which begins at `line`: whole
- * where gaps between its runs are small, else run by run, so that a window of a large image costs what it holds. */
+/* Reads the runs of the box from the sample that begins at `at`, each to its place in the memory that begins at `line`.
+ * Runs with small gaps between them are read together, all others one by one, so that a window of a large image costs
+ * only its own bytes. */
 static mscrt_status *read_runs(const mscrt_blob *b, const walk *k, size_t elem_bytes, uint64_t at, uint8_t *line,
                                uint64_t *read) {
   enum { SMALL_GAP = 512 }; /* bytes whose copy costs less than a system call */

@@ -35,8 +35,8 @@ typedef struct mscrt_tags {
   uint64_t *expected, *actual;
   mscrt_exchange *exchange;      /* by collective of the plan: the exchange of its tags */
   uint64_t *peer;                /* tags of the members of a group */
-  /* of the caller's thread: when the running call was issued, by how many ns its last sleep was too long, and in which
-   * step that was */
+  /* of the caller's thread. issued: when the running call was issued; late: by how many ns its last sleep was too long;
+   * late_step: the step of that sleep */
   int64_t issued, late;
   int64_t late_step;
 } mscrt_tags;

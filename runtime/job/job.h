@@ -10,7 +10,7 @@
 void mscrt_keep_state(mscrt_context *c);
 /* Commits a step that has run, with its loss: returns when it has run on all ranks. */
 mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
-/* Drops what is kept, after parameters were loaded: it belongs to another training. */
+/* Drops the kept state, which after parameters were loaded belongs to another training. */
 void mscrt_forget_kept(mscrt_context *c);
 /* Restores the state after all ranks have met: all ranks get the newest state that every rank with a state has. Where
  * parts of it are lost, or no rank has any, parameters stay as they are. old: what this rank kept; NULL: nothing. */

@@ -84,8 +84,8 @@ static void see_lines(const item *t, const float *from, const int64_t size[2], i
 
 /* ---- sums ---- */
 
-/* sum_places: each place of a grid is the sum of the elements that it sees, times their weights. add_products: the
- * products of the lines of dy and what they see are added up line by line, and each line's sum to `sum`. */
+/* sum_places writes to each place of a grid the sum of the elements that it sees, times their weights. add_products
+ * sums the products of each line of dy with the elements that it sees, and adds the sums of the lines to `sum`. */
 #define KERNELS(V, suffix, attributes)                                                                             \
   attributes static void sum_places_##suffix(const item *t, const grid *g, int64_t taps) {                         \
     enum { LANES = sizeof(V) / sizeof(float) };                                                                    \

@@ -18,7 +18,7 @@ typedef struct {
   msc_windows v;
   msc_windows_cut cut;
   int64_t read, made;                      /* channels of a group that are read, and made */
-  int64_t places[2], step[2], dilation[2]; /* of what is made; how it sees what is copied */
+  int64_t places[2], step[2], dilation[2]; /* sizes of the result; step and dilation in the copied lines */
   const float *from, *other;
   float *to, *seen, *room, *tile;
   int32_t *offset; /* of the elements of the kernel */

@@ -11,10 +11,10 @@ enum {
   STRIP = 256 /* columns of a row that are summed at a time */
 };
 
-/* One call, with buffers by what they mean. */
+/* A call, with a field for each of its buffers and numbers. */
 typedef struct {
   char *w, *m, *v;                   /* new values */
-  const char *old_w, *old_m, *old_v; /* what they are made from, perhaps in the same place */
+  const char *old_w, *old_m, *old_v; /* old values, perhaps in the same place as the new ones */
   const char *g, *indices;
   const int32_t *order;
   int64_t kind, n, inner, start, num, rows;

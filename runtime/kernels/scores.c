@@ -13,8 +13,8 @@ typedef int32_t bits __attribute__((vector_size(4 * LANES), aligned(4)));
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Replaces x, which is 0 or less but for rounding, by exp(x), to 2 units of the last place; less than the smallest
- * normal number is 0. */
+/* Replaces x by exp(x), with an error of at most 2 units in the last place; results below the smallest normal number
+ * become 0. x must not be above 0 by more than a rounding error. */
 INLINE void exponentiate(lanes *x) {
   const float log2_e = 1.44269504f, round = 12582912.0f /* 1.5 * 2^23 */, ln2_high = 0.693359375f,
               ln2_low = -2.12194440e-4f;

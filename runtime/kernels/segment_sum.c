@@ -11,7 +11,7 @@ enum {
   AHEAD = 4    /* places between the update that is added and the one that is fetched */
 };
 
-/* One call, with buffers by what they mean. */
+/* A call, with a field for each of its buffers and numbers. */
 typedef struct {
   const char *indices, *order, *updates;
   char *y;
@@ -23,7 +23,7 @@ static inline int64_t segment_row(const segments_call *c, int64_t place) {
   return (c->wide ? ((const int64_t *)c->indices)[place] : ((const int32_t *)c->indices)[place]) - c->start;
 }
 
-/* The number of the update at a place; one out of bounds, which only a broken plan has, is taken for the first. */
+/* Returns the number of the update at a place; 0 instead of one out of bounds, which only a broken plan has. */
 static inline int64_t update_at(const segments_call *c, int64_t place) {
   uint32_t at = (uint32_t)((const int32_t *)c->order)[place];
   return at < (uint64_t)c->num ? at : 0;

@@ -142,7 +142,7 @@ static bool sees_any(const item *t, const block *b, const int32_t *place, int64_
   return false;
 }
 
-/* Computes a group of places for all rows: what they see of a line is copied together first. */
+/* Computes a group of places for all rows: first copies the elements of a line that the places see side by side. */
 static void make_group(const item *t, const block *b, int64_t group, int64_t rows) {
   int64_t width = t->v.width, line = t->v.kernel[1], num = t->lines ? line : 1, first = group * b->together,
           places = mscrt_smaller(b->together, t->places - first);

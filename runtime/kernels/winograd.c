@@ -30,8 +30,8 @@ typedef struct {
   const mscrt_record *r;
   msc_windows v;
   msc_windows_cut cut;
-  int64_t read, made;                 /* channels */
-  int64_t from[2], to[2], padding[2]; /* sizes of what is read, and made; element i sees i - padding and on */
+  int64_t read, made;                 /* channels of the operand, and of the result */
+  int64_t from[2], to[2], padding[2]; /* sizes of the operand and result; element i sees elements from i - padding on */
   int64_t in_line, in_image;          /* tiles of a line, lines of tiles of an image */
   float *seen, *panels, *room, *tile; /* the worker's memory */
 } item;

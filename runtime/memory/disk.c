@@ -38,8 +38,8 @@ static int open_nameless(const char *folder, int *error) {
 }
 
 /* Finds the least alignment of addresses from which the file can be written: that of buffers of a plan, of sectors, or
- * of pages. `room` holds two pages. Zeros are written to its first page; what was never written could be read to any
- * address. */
+ * of pages. `room` holds two pages. The test writes zeros to the file's first page, because a read of a page that was
+ * never written would succeed at any address. */
 static uint64_t find_alignment(int file, uint8_t *room) {
   static const uint64_t candidate[] = {MSC_POOL_LINE, MSC_SECTOR};
   memset(room, 0, 2 * MSCRT_DISK_PAGE);

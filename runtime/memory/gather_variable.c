@@ -31,7 +31,7 @@ typedef struct {
   size_t own_bytes;
   bool away;   /* parts live in host memory or on disk: they go through scratch */
   uint64_t at; /* offset of a part in the arena of a rank that holds one */
-  void *saved; /* what was in the arena there; NULL: the part itself */
+  void *saved; /* the arena's bytes at `at` before the part was copied there; NULL: the part lies there anyway */
 } gathering;
 
 /* Returns the offset in the arena at which ranks of the variable's stage read each other's parts. */
@@ -58,7 +58,7 @@ static mscrt_status *offer_part(gathering *g) {
     memcpy(c->arena + g->at, g->own, g->own_bytes);
     mscrt_drop_disk_pages(c, g->v->ref);
   }
-  /* a part in the memory of another context: nothing else lies at its offset in this arena */
+  /* of a part in the memory of another context, the place in this arena has no other value */
   if (g->own && mscrt_find_shared(c, g->v->ref)) memcpy(c->arena + g->at, g->own, g->own_bytes);
   return NULL;
 }

@@ -25,10 +25,10 @@ struct mscrt_py {
   mscrt_py_kind kind;
   int64_t number;   /* BOOL, INT */
   const char *text; /* TEXT; GLOBAL: "torch.float32" */
-  /* TUPLE, LIST: items; DICT: keys and values in turns; OBJECT: what was put into it like into a dict */
+  /* TUPLE, LIST: items; DICT: keys and values in turns; OBJECT: keys and values that were set as in a dict */
   uint32_t num, room;
   mscrt_py **item;
-  mscrt_py *of, *args, *state; /* OBJECT: GLOBAL, TUPLE, and what was given to it later, or NULL; PERSISTENT: args */
+  mscrt_py *of, *args, *state; /* OBJECT: its GLOBAL, its TUPLE, and its state or NULL; PERSISTENT: args alone */
 };
 
 typedef struct {

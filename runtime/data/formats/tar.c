@@ -165,7 +165,7 @@ static mscrt_status *list_members(archive *a, const char *extension) {
       if (kind == '0' || kind == 0) MSCRT_CHECK(list_member(&l, *long_name ? long_name : name, at + BLOCK, bytes));
       *long_name = 0;
     }
-    at += BLOCK + (bytes + BLOCK - 1) / BLOCK * BLOCK; /* what is cut has no block there */
+    at += BLOCK + (bytes + BLOCK - 1) / BLOCK * BLOCK; /* a file that was cut short has no block there */
   }
   MSCRT_CHECK(end_sample(&l));
   return a->num ? NULL : mscrt_bad_file(&a->blob, "has no members .%s", extension);
