@@ -5,6 +5,7 @@ import os
 import struct
 
 from expect import Expect, write
+from small_models import two_products
 
 ROOT = os.getcwd()
 expect = Expect()
@@ -25,6 +26,12 @@ expect("verify good.mlir good.fbs good.safetensors", 0, "",
 expect("verify good.fbs absent --json", 1, "absent: error: cannot open: No such file or directory [E0112]\n",
        '{"files":[{"file":"good.fbs","kind":"model","ok":true},{"file":"absent","kind":"file","ok":false}]}\n')
 expect("verify", 2, "msc verify: error: needs FILE ... (msc verify --help)\n")
+
+# An optimizer that lacks a number.
+write("slow.mlir", two_products().replace(", lr = 3.0e-02 : f64", ""))
+expect("import slow.mlir -o slow.fbs", 0, None)
+expect("verify slow.fbs", 1, "slow.fbs: error: optimizer adam: 'lr' is missing [E0119]\n", "")
+os.remove("slow.mlir"), os.remove("slow.fbs")
 
 # What is not even of a known kind.
 write("random.bin", bytes(range(256)))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/2_train/train.h"
 #include "passes/check.h"
 #include "runtime/data/data.h"
 #include "tools/cli.h"
@@ -30,10 +31,18 @@ static bool verify_plan(cli *c, const char *path) {
   return cli_read(c, path, &file) && report_file_status(c, path, MSC_E_PLAN, mscrt_plan_verify(file.data, file.size));
 }
 
+/* Checks a model: its graph, and what it says of its optimizer. */
 static bool verify_model(cli *c, const char *path) {
   int code;
   msc_module *m = cli_read_model(c, path, &code);
-  return m && msc_check_module(m);
+  MSC_TRY(m && msc_check_module(m));
+  msc_optimizer_groups groups;
+  for (msc_func *f = m->first; f; f = f->next) {
+    if (!msc_func_attr(f, MSC_FACT(optimizer))) continue;
+    if (!f->loc->file) f->loc = cli_loc(c, path);
+    MSC_TRY(msc_read_optimizer(f, msc_context_arena(c->ctx), &groups));
+  }
+  return true;
 }
 
 static bool has_suffix(const char *text, const char *end) {
