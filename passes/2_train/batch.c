@@ -291,7 +291,7 @@ static bool is_weighted_mean(const reading *r, const msc_op *op) {
   return above == below && (above == MSC_BATCH_SUM || above == MSC_BATCH_MEAN);
 }
 
-/* The number that v is, the same for all its elements; 0: none. */
+/* Returns the number that all elements of v are equal to; 0: there is none. */
 static double number_of(const msc_value *v) {
   const msc_attr_value *c = msc_constant_elements(v);
   if (!c || c->dense.bytes != (size_t)msc_dtype_bytes(v->type->dtype)) return 0;

@@ -22,8 +22,8 @@ typedef struct {
 } msc_parts;
 
 /* Builds op by parts in front of it; its results and operands have facts. Results with a batch dimension are joined
- * again and replace those of op; of the others every part has its own (OWN). Returns NULL, or the reason why not, as
- * the end of a message. */
+ * again and replace those of op; of the other results every part has its own (OWN). Returns NULL, or the reason why
+ * this is impossible, as the end of a message. */
 const char *msc_compute_by_parts(msc_parts *p, msc_op *op, int64_t r);
 /* Builds the mean over the parts of v (a value with the fact OWN), before op; NULL after a report. */
 msc_value *msc_mean_of_parts(msc_parts *p, const msc_value *v, msc_op *before);

@@ -45,8 +45,8 @@ static msc_value *average_over_parts(batch_rewriter *w, msc_value *v) {
   return with_ints(&w->b, OP_reduce_mean, reshape(&w->b, v, 2, two), "dims", 1, &dim);
 }
 
-/* How x [.., n, .., c, ..] becomes [.., n/r, .., r * c, ..]: as `apart`, where r has a dimension, permuted and merged.
- * Of samples in several runs each run is cut. */
+/* How x [.., n, .., c, ..] becomes [.., n/r, .., r * c, ..]: it is reshaped to `apart`, where r is a dimension,
+ * permuted and merged. If x has several runs of samples, each run is cut. */
 typedef struct {
   int rank; /* of apart */
   int64_t apart[MSC_MAX_RANK], perm[MSC_MAX_RANK], permuted[MSC_MAX_RANK], back[MSC_MAX_RANK], merged[MSC_MAX_RANK];

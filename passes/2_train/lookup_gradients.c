@@ -76,7 +76,7 @@ static msc_value *gather_over_ranks(msc_builder *b, const msc_op *sum, msc_value
   return v ? with_attrs(b, OP_all_gather, 1, &v, axes != NULL, &attr) : NULL;
 }
 
-/* How many rows that were looked up one after the other got the same gradient, as those of a sum do; 1: one. */
+/* Returns how many consecutive looked-up rows have the same gradient, as rows have that are summed; 1: each its own. */
 static int64_t bag_of(const part *p) {
   const msc_op *made = p->v->def->in[1].value->def;
   const msc_type *x = made && made->kind == OP_broadcast_to ? made->in[0].value->type : NULL,

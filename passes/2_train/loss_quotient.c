@@ -15,9 +15,9 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   const msc_batch_fact *fact; /* by value id */
-  const bool *is_trained;     /* by value id: it depends on a parameter */
-  bool *is_term;              /* by value id: the loss is linear in it */
-  msc_value **product;        /* by value id: of a term and the divisor */
+  const bool *is_trained;     /* by value id: the value depends on a parameter */
+  bool *is_term;              /* by value id: the loss is linear in the value */
+  msc_value **product;        /* by value id: the value times the divisor; NULL: not built */
   const msc_op *first;        /* term that is a quotient; NULL: none so far */
   msc_value *divisor;
   size_t num_values;

@@ -292,7 +292,7 @@ static bool set_loss_attributes(const batch_shortener *s) {
   return true;
 }
 
-/* The value of the key if it is set, else that of the model. */
+/* Returns the value of the key if it is set, else the model's value. */
 static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
   int64_t of_key = msc_config_int(pass->config, MSC_KEY_micro_size);
   return msc_config_is_set(pass->config, MSC_KEY_micro_size) ? of_key : msc_fact_read(f, micro_size, of_key);
