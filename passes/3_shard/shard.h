@@ -69,7 +69,7 @@ int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
 /* A list of atoms as an attribute (with the sizes of parts, or NULL) and as text: "{d:(1)2,tp}". */
 const msc_layout *shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split);
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom);
-/* The layout an argument must have, from its attribute msc.layout; NULL: as its first user wants it. */
+/* Returns the layout that attribute msc.layout demands of an argument; NULL: its first user decides. */
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
@@ -113,7 +113,7 @@ typedef struct shard_pin {
 
 /* Checks the annotation of the group's leader and adds the results that it fixes to the list; false after reports. */
 bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_pin **list);
-/* Inserts an op for each of them into the function; its numbers are not valid afterwards. */
+/* Inserts an op for each result of the list into the function, whose ids are not valid afterwards. */
 void shard_insert_pins(shard_graph *g, const shard_pin *list);
 
 /* ---- propagate.c ---- */

@@ -440,7 +440,7 @@ static bool set_input_layouts(strategy_reader *an) {
                    "dataset_strategy has %zu entries for the %zu inputs of the model", num_input_entries(an), input);
 }
 
-/* Can an argument have this layout: is it not partial, of the argument's rank, and has an element for each part? */
+/* True if an argument can have this layout: it is not partial, has the argument's rank, and each part has elements. */
 static bool can_have_layout(const msc_layout *l, const msc_type *t) {
   msc_box_layout cuts = msc_layout_cuts(l);
   if (l->num_partial || l->rank != t->rank || !msc_box_shape_ok(&cuts, t->dim)) return false;

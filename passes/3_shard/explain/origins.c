@@ -11,7 +11,7 @@ typedef struct conflict {
   struct conflict *next;
 } conflict;
 
-/* Where an atom came from: the number of a group + 1, the number of an argument negated - 1, or NOBODY. */
+/* The origin of an atom: number g + 1 stands for group g, number -a - 1 for argument a; or NOBODY. */
 enum { NOBODY = 0 };
 
 struct shard_origins {

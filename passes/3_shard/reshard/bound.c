@@ -9,8 +9,9 @@ enum { MOST_SIZES = 16 }; /* that parts of a dimension have */
 
 /* ---- what a device needs and does not hold ---- */
 
-/* Bytes of its part of `to` that every device holds at least.  Where neither list of a dimension continues the other,
- * some device holds nothing: its first differing digit can be the lowest here and the highest there. */
+/* Returns the number of bytes of its part of `to` that every device already holds in s.  It is 0 if in some dimension
+ * neither list of atoms begins with the other: then some device has the lowest digit in the first atom that differs in
+ * s and the highest one in `to`, and its two parts do not overlap. */
 static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
   int64_t bytes = p->elem_bytes;
   for (int d = 0; d < p->rank; d++) {

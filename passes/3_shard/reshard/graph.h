@@ -121,8 +121,8 @@ static inline bool msc_reshard_is_even(const reshard_problem *p, const reshard_s
   return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
 }
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
-/* Bytes of its part of `to` that the first device does not have in s, where parts are uneven: its parts are the
- * largest. */
+/* Returns the bytes of its part of `to` that the first device lacks in s if parts are uneven. No device has larger
+ * parts than the first one. */
 int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to);
 /* Does every dimension and the partial set of b continue those of a? */
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b);

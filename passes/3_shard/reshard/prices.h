@@ -16,7 +16,7 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
 /* Sets the digits of which all layouts asked for consist; if they are few, a whole row of prices is computed at once
  * (rows.h), with or without exchanges. */
 void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit);
-/* All that prices depend on: the key of the book. */
+/* Everything that prices depend on: the key under which a price book stores them. */
 typedef struct {
   const msc_cost *cost;
   bool no_alltoall, exchanges;

@@ -19,8 +19,8 @@ typedef struct {
   int64_t *with_exchange; /* by state: the least time if the last step may be an exchange; -1: not computed yet */
 } row;
 
-/* All that times depend on: the bytes, and by dimension which sets of digits divide it; dimensions are in ascending
- * order of these sets. */
+/* Everything that times depend on: the bytes and, by dimension, the sets of digits that divide it; dimensions are in
+ * ascending order of these sets. */
 typedef struct shape {
   rows_graph *g;
   int64_t bytes, shared_by;

@@ -326,8 +326,8 @@ static link *own_factors(elimination *e, int var) {
   return e->own[var];
 }
 
-/* Removes the variable of step s, and adds its least cost to *out_rest if it has no neighbours. False, and nothing
- * changed: too many factors meet in it, or limits are reached. */
+/* Removes the variable of step s, and adds its least cost to *out_rest if it has no neighbours. False, with nothing
+ * changed: too many factors depend on the variable, or limits are reached. */
 static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
   s->num = find_neighbours(e, s->removed, s->var);
   s->factors = e->of_var[s->removed];

@@ -17,7 +17,8 @@ bool shard_is_tuple(const shard_graph *g, const shard_variable *v);
  * others where its fixed digits have them. */
 shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
                              msc_arena *arena);
-/* Writes the digits of a state, or of a state of an irregular variable, which only says over which pieces sums pass. */
+/* Write the digits of a state: shard_put_fixed for a variable that is irregular, of which the state only says over
+ * which pieces partial sums pass through; shard_put_state for all others. */
 void shard_put_state(const shard_space_options *o, const shard_state *state, msc_assignment *out);
 void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state,
                      msc_assignment *out);
