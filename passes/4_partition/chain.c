@@ -46,7 +46,8 @@ static void append_chain_work(reverser *z, msc_chain_work work, int64_t step) {
   if (++z->ran[step] > c->repeats) c->repeats = z->ran[step];
 }
 
-/* The number of steps before the next checkpoint: few enough for both sides to be reversed within their forwards. */
+/* Returns the number of steps before the next checkpoint: so many that the steps on both sides of it can be reversed
+ * without more forwards of a step than the whole chain needs. */
 static int64_t steps_before_checkpoint(int64_t steps, int64_t checkpoints) {
   int64_t r = min_repeats(steps, checkpoints), most = msc_chain_most(checkpoints, r - 1),
           rest = steps - msc_chain_most(checkpoints - 1, r - 1);
