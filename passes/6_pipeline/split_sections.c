@@ -394,8 +394,8 @@ static bool add_value_of_step(section_splitter *s, msc_value *v, int stage, uint
   return true;
 }
 
-/* Makes the new value of an argument a result of every U section whose stage uses the argument; of one that no stage
- * uses, where the value is made. */
+/* Makes the new value of an argument a result of the U section of every stage that uses the argument or, if no stage
+ * does, of the stage that computes the value. */
 static bool add_new_argument_value(section_splitter *s, msc_value *v, uint32_t arg, const char *name) {
   if (v->def && !is_remade(s, v->def) && !s->per_step[v->def->id]) { /* a new value in every micro-batch */
     section *n = find_or_make_section(s, section_place_of(s, v->def));
