@@ -125,8 +125,8 @@ typedef struct {
   bool recovers;           /* ranks may go on after one is lost: the option recover */
   bool runs_transfers;     /* without a thread of the host: needs transfer and wait_for_transfers */
   bool measures_products;  /* it can measure which tiles or algorithm are fastest: the option tune */
-  /* open: makes its memory and code, before calls are looked up. ready: prepares calls, after that. close: ends the
-   * device, also after a failure of these. */
+  /* open: makes the device's memory and code, before calls are looked up. ready: prepares calls afterwards. close: ends
+   * the device, also after a failure of open or ready. */
   mscrt_status *(*open)(mscrt_context *c);
   mscrt_status *(*ready)(mscrt_context *c);
   void (*close)(mscrt_context *c);

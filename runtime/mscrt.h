@@ -408,7 +408,7 @@ MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *o
  * compiled with variable_lr (of the second group of parameters "optimizer.lr.1"). */
 MSCRT_API size_t mscrt_plan_num_scalars(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_scalar(const mscrt_plan *plan, size_t i, double *out_initial);
-/* Every rank sets the same value; steps from the next one on use it. */
+/* Sets a number that steps from the next one on use; every rank must set the same value. */
 MSCRT_API mscrt_status *mscrt_set_scalar(mscrt_context *ctx, const char *name, double value);
 
 /* Loads parameters (and state, if it is there) from a safetensors file, a checkpoint of any layout and number of ranks,

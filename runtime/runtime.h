@@ -40,7 +40,7 @@ mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
     }                                                                 \
   } while (0)
 
-/* Begins a public call: it was wrong if one of its pointers is NULL that must not be. */
+/* Begins a public call: returns a failure from it if a pointer is NULL that must not be. */
 #define MSCRT_NEEDS(pointers)                                                               \
   do {                                                                                      \
     if (!(pointers)) return mscrt_fail(MSCRT_ARGUMENT, "%s needs %s", __func__, #pointers); \

@@ -117,7 +117,7 @@ static bool begin_first(mscrt_fabric *f, mscrt_duplex *l, direction *out, direct
          !is_failure(f, f->calls->send(f->link, out->first, (int)(sizeof h + h.bytes), l->rank, &out->request));
 }
 
-/* Sends as much as goes without waiting. Returns 1: some messages began or ended, 0: none, -1: the library failed. */
+/* Sends as much as is possible without waiting. Returns 1: messages began or ended, 0: none, -1: the library failed. */
 static int send_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
   bool done = false, moved = false, is_copy;
   if (!d->moved) {
@@ -155,7 +155,8 @@ static bool read_first(mscrt_duplex *l, direction *d) {
   return true;
 }
 
-/* Receives likewise; -2: the other end runs another collective. */
+/* Receives as much as is there. Returns 1: some messages began or ended, 0: none, -1: the library failed, -2: the other
+ * end runs another collective. */
 static int receive_more(mscrt_fabric *f, mscrt_duplex *l, direction *d) {
   bool done = false, moved = false, is_copy;
   if (!d->moved) {
@@ -272,7 +273,7 @@ static void free_direction(direction *d) {
 
 bool mscrt_fabric_close(mscrt_fabric *f) {
   if (!f) return true;
-  if (f->link && !f->calls->close(f->link, !f->failed)) return false; /* messages under way have the rooms, too */
+  if (f->link && !f->calls->close(f->link, !f->failed)) return false; /* the library may still use the memory */
   for (int r = 0; r < f->m->ranks; r++) {
     if (f->out) free_direction(&f->out[r]);
     if (f->in) free_direction(&f->in[r]);

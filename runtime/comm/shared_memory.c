@@ -103,7 +103,7 @@ static mscrt_status *map_private(struct mscrt_comm *c) {
   void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
   if (base == MAP_FAILED) return report_no_arena(c, "mmap");
-  if (!c->o.sparse) madvise(base, (size_t)c->segment_bytes, MADV_HUGEPAGE); /* tables are read all over */
+  if (!c->o.sparse) madvise(base, (size_t)c->segment_bytes, MADV_HUGEPAGE); /* rows of tables are read at random */
   c->segment[0].base = base;
   c->segment[0].control = base;
   return NULL;

@@ -114,7 +114,7 @@ static bool is_term_of_cut(const mscrt_cut *cut, int num_terms, int rank) {
 }
 
 /* Adds copies that pack the boxes that the receiver of `e` gets from `rank`, one after the other; returns the bytes.
- * `gaps`: leaves room for boxes that it gets from other ranks only. */
+ * `gaps`: leaves room for boxes that the receiver gets from other ranks only. */
 static uint64_t pack_pieces(const mscrt_exchange *e, int rank, bool gaps, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
@@ -126,7 +126,8 @@ static uint64_t pack_pieces(const mscrt_exchange *e, int rank, bool gaps, uint64
   return done;
 }
 
-/* Adds copies that unpack them into the receiver's value; `sums`: all boxes, whatever ranks they are from. */
+/* Adds copies that unpack the boxes of pack_pieces into the receiver's value; `sums`: all boxes of the receiver,
+ * whatever ranks they are from. */
 static uint64_t unpack_pieces(const mscrt_exchange *e, int rank, bool sums, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {

@@ -69,7 +69,7 @@ mscrt_status *mscrt_folder_name(const char *path, mscrt_folder *out_folder);
 mscrt_status *mscrt_folder_make(const mscrt_folder *f, const char *marker);
 /* Calls mscrt_folder_name and mscrt_folder_make; after a failure no file and no memory is left. */
 mscrt_status *mscrt_folder_begin(const char *path, const char *marker, mscrt_folder *out_folder);
-/* Gives the folder its name, and removes the one that had it. */
+/* Gives the folder its name, and removes an older folder of this name. */
 mscrt_status *mscrt_folder_place(const mscrt_folder *f);
 /* Gives the folder its name if s is NULL. If s is a failure, which is returned, or this fails, removes all files that
  * were written. */

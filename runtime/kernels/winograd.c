@@ -165,7 +165,7 @@ INLINE void transform_image(const item *t, const float *channel, const stretch *
     }
 }
 
-/* Fills the panels of a block with what its tiles see, transformed. */
+/* Transforms the elements that the tiles of a block see, and writes them to the block's panels. */
 INLINE void transform_block(const item *t, const float *from, int64_t line, int64_t end, int64_t tiles) {
   int64_t width = t->v.width, step = msc_winograd_row(&t->cut), panels = (tiles + width - 1) / width,
           each = msc_winograd_panels(&t->v, t->cut.columns);

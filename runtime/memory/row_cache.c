@@ -20,7 +20,7 @@ enum {
   USES_HALVED = 64 /* counts are halved after so many uses for each row of the cache */
 };
 
-/* What the cache knows of a row of the table. */
+/* The state of one row of the table. */
 typedef struct {
   uint32_t slot; /* 0: it is not on the device; 1 + its slot; or 1 + rows + the number of the move that will bring it */
   uint16_t uses, epoch; /* uses, as they counted in this epoch */

@@ -142,7 +142,7 @@ static mscrt_matmul read_product(plan_matmul t) {
   return m;
 }
 
-/* Checks the number of tiles, and sets it; checks the memory of a tile. */
+/* Checks and sets the number of tiles, and checks the memory of a tile. */
 static mscrt_status *check_tiles(mscrt_matmul *m) {
   uint64_t elems = (uint64_t)m->tile_m * (uint64_t)m->tile_n;
   if (!product_fits((uint64_t)m->batch, (uint64_t)m->tiles_m, (uint64_t)m->tiles_n) ||

@@ -79,7 +79,7 @@ static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) 
   return sizeof *h + (uint64_t)h->num * each;
 }
 
-/* Drops the backup if it returned a failure: it would no longer hold the same values. */
+/* Drops the backup if s is a failure of it, since the backup would no longer hold the same values. */
 static void check_backup(mscrt_serving *o, mscrt_status *s) {
   if (!s) return;
   if (o->alone) o->alone(o->alone_user, mscrt_status_text(s));

@@ -68,7 +68,7 @@ static bool switch_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
   return !s;
 }
 
-/* Asks server i; when it is lost, its copy. A question that comes twice changes nothing more. */
+/* Asks server i or, if that is lost, its copy. A server that gets the same question twice acts only once. */
 static mscrt_status *ask_server_or_copy(mscrt_context *c, mscrt_pushing *p, int i, server_question *ask) {
   mscrt_status *s = ask(c, p, i);
   if (s && switch_to_copy(p, i, s)) {
