@@ -127,8 +127,8 @@ static bool match_terms(terms *t, const msc_op *pile) {
   return true;
 }
 
-/* Moves a pile and its reshape in front of `op`, where all its operands are computed, if they stand behind it; numbers
- * of ops say so. */
+/* Moves a pile and its reshape in front of `op` if they stand behind it, which their ids tell. The operands of the pile
+ * must be computed before `op`. */
 static void move_pile_before(msc_op *op, msc_op *pile) {
   msc_op *reshape = pile->out[0].uses->user;
   msc_op *const moved[2] = {pile, reshape};

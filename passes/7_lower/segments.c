@@ -30,7 +30,7 @@ static bool adds_in_blocks(const msc_op *op) {
          !msc_op_bool(op, MSC_FACT(aligned)) && msc_type_elems(op->in[0].value->type) <= INT32_MAX;
 }
 
-/* The numbers of op, sorted in front of it, or before, where another op has the same ones. */
+/* Returns the sorted row numbers of op. Builds the sort in front of op unless an earlier op has the same indices. */
 static const numbers *sort_row_numbers(sorter *s, msc_builder *b, const msc_op *op) {
   msc_value *indices = op->in[0].value;
   for (size_t i = 0; i < s->num_known; i++)

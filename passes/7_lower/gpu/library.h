@@ -12,7 +12,8 @@
  * order. */
 void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op);
 bool msc_is_graph(const msc_op *op);
-/* What a marked op computes on a CPU, with panels of so many columns; false: nothing that the runtime has. */
+/* Describe a marked op for the runtime's kernels on a CPU, whose panels have `width` columns. msc_windows_of_op returns
+ * false if no such kernel computes the op. */
 bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out);
 msc_attention msc_attention_of_op(const msc_op *op, int width);
 /* Arithmetic and memory traffic of a marked op. */

@@ -155,7 +155,7 @@ static msc_value *take_portion(portioning *z, msc_value *v, int portion) {
   return rows == v ? slice : reshape_portion(z, v->def, slice);
 }
 
-/* Copies a constant to the insertion point: it may stand behind it. */
+/* Copies a constant to the insertion point, because the constant itself may stand behind that. */
 static msc_value *copy_constant(portioning *z, msc_value *v) {
   msc_op *copy = msc_op_copy(z->b.func, v->def, NULL);
   msc_insert_before(z->b.before, copy);
@@ -247,8 +247,8 @@ static bool scores_fit(const msc_pass_ctx *pass, const msc_op *op) {
   return need <= limit - limit / 8;
 }
 
-/* By op id, for a block that it numbers: true if a cross entropy reads a result of the op, or what ops that keep its
- * rows make of one. */
+/* Numbers the block and returns, by op id: true if a cross entropy reads a result of the op, directly or through ops
+ * that keep its rows. */
 static bool *find_scores(msc_pass_ctx *pass, msc_block *block) {
   bool *scores = msc_new_array(pass->scratch, bool, msc_number(block).num_ops);
   for (msc_op *op = block->last; op; op = op->prev)

@@ -470,7 +470,7 @@ typedef struct {
   const char *why; /* when not yes */
 } answer;
 
-enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */, UPDATE = 1 << 30 /* likewise */ };
+enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */, UPDATE = 1 << 30 /* + the same */ };
 
 static const answer *keep_answer(msc_nester *n, const void **place, bool yes, const msc_nest_info *info) {
   answer *a = msc_new(msc_lasting_arena(n->ctx), answer);
@@ -517,7 +517,7 @@ uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
 static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out, uint32_t question) {
   if (is_of_parts(op) || in >= op->num_in || out >= op->num_out) return false;
   if (msc_dtype_bytes(op->in[in].value->type->dtype) != msc_dtype_bytes(op->out[out].type->dtype)) return false;
-  /* one that it does not read */
+  /* the result must fit there; an operand that the op does not read may be smaller */
   if (msc_type_bytes(op->in[in].value->type) < msc_type_bytes(op->out[out].type)) return false;
   return find_answer(n, op, question + (uint32_t)(in << 16) + (uint32_t)out, find_overwrite)->yes;
 }

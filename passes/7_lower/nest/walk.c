@@ -108,7 +108,7 @@ void msc_nest_set_phases(msc_nester *n) {
     in->phase = (uint8_t)(stage + inner);
     if (in->phase > n->walk.num_phases) n->walk.num_phases = in->phase;
   }
-  /* every phase loads its operands again: what lies on one of them is stored in the last */
+  /* every phase loads its operands again, so a result that overwrites an operand is stored in the last phase */
   for (int i = 1; i < n->num_instrs; i++)
     if (n->live[i] && n->instr[i].code == NEST_STORE && (n->instr[i].axes & r) && n->lies_on[n->instr[i].buffer])
       n->instr[i].phase = (uint8_t)n->walk.num_phases;
@@ -276,7 +276,7 @@ static uint64_t order_key(const msc_nester *n, int a) {
     if (most && n->at[i].coef[a] > *most) *most = n->at[i].coef[a];
   }
   uint64_t group = w->items >> a & 1 ? 2 : w->tail >> a & 1 ? 1 : 0;
-  /* 1: all of memory is the same along it */
+  /* 1: no address depends on the axis */
   uint64_t stride = a == w->lane ? 0 : (uint64_t)(stored ? stored : loaded) + 1;
   return group << 62 | (stride & ((UINT64_C(1) << 62) - 1));
 }
