@@ -295,8 +295,8 @@ static void swap_texts(pass_run *r) {
   r->text[1] = NULL;
 }
 
-/* Prints the module where somebody wants its text.  That of a large module takes longer than most passes: there the
- * user's own command is the test case, and no text is kept for a reproducer. */
+/* Prints the module if its text is needed.  No text is kept for a reproducer of a large module, since printing it takes
+ * longer than most passes: there the user's own command is the test case. */
 static void print_case(pass_run *r, int side) {
   const size_t much = 1 << 20;
   if (!r->wants_text && (!r->wants_case || is_large(r->m))) return;

@@ -19,8 +19,8 @@ static double interpolate(double x, double x0, double y0, double x1, double y1) 
   return y0 * pow(y1 / y0, log(x / x0) / log(x1 / x0));
 }
 
-/* How long products of so many operations take: between the two measured ones around; beyond the table in
- * proportion.  0: none of the type was measured. */
+/* Returns the time of a product of so many operations, interpolated between the two nearest measured products; beyond
+ * them it is in proportion to the nearest one.  0: none of the type was measured. */
 static double measured_product_ns(const msc_cluster *cluster, msc_dtype dtype, double flops) {
   const msc_cluster_product *below = NULL, *above = NULL;
   for (size_t i = 0; i < cluster->num_products; i++) {

@@ -26,8 +26,8 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
  * launch. */
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
-/* The time of a matrix product, a convolution or attention: its arithmetic is as fast as products of as many
- * operations were measured to be, where some were, and never faster than what large products reach. */
+/* Returns the time of a matrix product, a convolution or attention. If products were measured, the arithmetic is as
+ * fast as measured for this number of operations, and never faster than large products are. */
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
 /* Returns the level of links that connects neighbours along this digit; 0: the innermost. */
@@ -38,8 +38,8 @@ int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num)
  * whole axis; 1: there is none, or the axis lies within the innermost level. */
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
 
-/* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each
- * (exchange: by the worst device); `peers`: of an exchange. */
+/* A collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: the bytes that each device
+ * receives, in an exchange the worst one; `peers`: of an exchange, the number of devices that one receives from. */
 typedef struct {
   msc_verb verb;
   int level;

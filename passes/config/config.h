@@ -74,8 +74,8 @@ static inline msc_search_mode msc_config_search_mode(const msc_config *c) {
 bool msc_config_mesh(const msc_config *config, msc_context *ctx, msc_mesh *out_mesh);
 /* full_batch and dataset_strategy together. */
 msc_input_mode msc_config_input_mode(const msc_config *config);
-/* Did somebody say that every rank is given its part of the batch, which else is what the first user of
- * an input wants? */
+/* True if a key says that every rank is given its part of the batch. Else the first user of an input decides how the
+ * input is cut. */
 bool msc_config_cuts_batch(const msc_config *config);
 /* Parts per dimension of input number `input`; returns how many dimensions, -1: the tuples end before it. */
 int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_parts[MSC_MAX_RANK]);
