@@ -95,8 +95,8 @@ typedef struct {
   int32_t *group_of; /* [num][ranks]: the smallest rank of each rank's group */
 } mscrt_partitions;
 
-/* One value of a collective of one or several values. All parts have the verb, element type, reduction and group of
- * the first. */
+/* A value of a collective of one or several values. All parts of a collective have the same verb, element type,
+ * reduction and group. */
 typedef struct {
   const mscrt_exchange *e;
   uint64_t src;          /* offset in the arena of every rank */

@@ -46,7 +46,7 @@ static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span 
   *done += n;
 }
 
-/* Sends as much as goes without waiting. Returns 1: some bytes were sent, 0: none, -1: the other end has closed. */
+/* Sends as much as is possible without waiting. Returns 1: bytes were sent, 0: none, -1: the other end has closed. */
 static int send_some(mscrt_duplex *l) {
   int moved = 0;
   while (can_send(l)) {
@@ -64,7 +64,8 @@ static int send_some(mscrt_duplex *l) {
   return moved;
 }
 
-/* Receives likewise; -2: the other end runs another collective. */
+/* Receives as much as is there. Returns 1: some bytes came, 0: none, -1: the other end has closed, -2: it runs another
+ * collective. */
 static int receive_some(mscrt_duplex *l) {
   int moved = 0;
   while (!mscrt_duplex_has_come(l)) {

@@ -305,7 +305,8 @@ static mscrt_status *wait_for_letter(meeting *m, int fd, bool *out_ended) {
   return NULL;
 }
 
-/* A leader that goes away before it answers was that of an earlier job at this address: then joining begins again. */
+/* Joins the job of the leader at the address. Begins again if the leader goes away before it answers, since it was then
+ * the leader of an earlier job at this address. */
 static mscrt_status *join_job(meeting *m) {
   for (int got = 0; got < m->o->ranks - 1;) {
     bool ended = false;

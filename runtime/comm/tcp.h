@@ -93,13 +93,13 @@ typedef struct {
 
 void mscrt_link_open(mscrt_link *l, const mscrt_handshake *h);
 void mscrt_link_close(mscrt_link *l);
-/* Queues a frame and sends as much as goes without waiting; false: the connection is broken. */
+/* Queues a frame and sends as much as is possible without waiting; false: the connection is broken. */
 bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, size_t bytes);
-/* Sends as much of the queue as goes without waiting; false: the connection is broken. */
+/* Sends as much of the queue as is possible without waiting; false: the connection is broken. */
 bool mscrt_link_flush(mscrt_link *l);
-/* Receives a frame: 1: there is one; 0: not yet; -1: the other end has closed, or sent something else. */
+/* Receives a frame. Returns 1: a frame is here; 0: not yet; -1: the other end has closed, or sent something else. */
 int mscrt_link_read(mscrt_link *l, mscrt_frame *out_frame);
-/* Waits for a frame until the deadline: 1: there is one; 0: too late; -1: as above. */
+/* Waits for a frame until the deadline. Returns as mscrt_link_read does; 0: none came in time. */
 int mscrt_link_wait(mscrt_link *l, int64_t deadline_ns, mscrt_frame *out_frame);
 
 /* Payload of MSCRT_JOIN. All but rank, host and address must be equal on all ranks. */

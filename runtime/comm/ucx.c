@@ -108,7 +108,7 @@ static bool arm_ucx(void *link) {
 /* ---- opening ---- */
 
 static mscrt_status *load_ucx(ucx_link *l) {
-  /* read when the library is loaded: it would take over signals and mmap of the whole process */
+  /* UCX reads these when it is loaded; without them it takes over signals and mmap of the whole process */
   static const char *const quiet[][2] = {{"UCX_ERROR_SIGNALS", ""},     {"UCX_DEBUG_SIGNO", ""},
                                          {"UCX_HANDLE_ERRORS", "none"}, {"UCX_MEM_EVENTS", "n"},
                                          {"UCX_VFS_ENABLE", "n"},       {"UCX_WARN_UNUSED_ENV_VARS", "n"}};

@@ -203,7 +203,7 @@ static bool has_no_sums(const party *p) {
 
 /* ---- making them ---- */
 
-/* One piece is sent and one received, both in place. */
+/* Makes one send and one receipt, both in place, without staging memory. */
 static mscrt_status *make_direct(const party *p, mscrt_moves *m, uint64_t bytes) {
   MSCRT_CHECK(mscrt_new_array(&m->send, 1));
   MSCRT_CHECK(mscrt_new_array(&m->receive, 1));
@@ -213,8 +213,8 @@ static mscrt_status *make_direct(const party *p, mscrt_moves *m, uint64_t bytes)
   return NULL;
 }
 
-/* Packs pieces of all members in a row, each as long as the longest, with room for the own sum behind them.  For a sum
- * that this rank is no term of, it sends the identity. */
+/* Makes copies that pack the pieces of all members in a row, each with room for the longest, and reserves room for this
+ * rank's sum behind them.  The rank sends the identity for a sum to which it adds no term. */
 static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes) {
   uint64_t each = m->count * bytes, all = each * (uint64_t)p->own->group.num, own = 0, smallest = each;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes};
@@ -237,7 +237,7 @@ static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes
   return NULL;
 }
 
-/* One message to and one from each member that exchanges anything with this rank. */
+/* Makes one message to, and one from, each member that exchanges anything with this rank. */
 static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t bytes) {
   const mscrt_members *group = &p->own->group;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes},
