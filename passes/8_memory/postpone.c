@@ -115,8 +115,8 @@ static void measure_live_bytes(postponer *z) {
 /* ---- one walk ---- */
 
 /* Ranks m among the lifetimes that could be shortened at a place, the largest number first; 0: m is not in use there,
- * or must be. First come fetches whose transfer still ends in time, that with the farthest user in front; then transfers
- * back, the earliest in front; then fetches that their users will wait for. */
+ * or must be. First come fetches whose transfer still ends in time, that with the farthest user in front; then
+ * transfers back, the earliest in front; then fetches that their users will wait for. */
 static uint64_t willingness(const postponer *z, const movable *m, size_t at) {
   enum { SHIFT = 60 };
   static const uint64_t in_time = (uint64_t)3 << SHIFT, leaves = (uint64_t)2 << SHIFT, late = (uint64_t)1 << SHIFT;
