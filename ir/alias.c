@@ -1,8 +1,8 @@
 /* alias.c: a value in; the memory it lies in out (see alias.h). */
 #include "ir/alias.h"
 
-/* True if the op is of this kind and moves nothing. A vector is neither transposed nor put together so: some have
- * thousands of users, all of whom would be asked. */
+/* True if the op is of this kind and has the attribute `view`. Vectors never have it as operands of a transpose or
+ * concat, so their users are not searched: some vectors have thousands. */
 static bool is_marked(const msc_op *op, msc_op_kind kind) {
   return op && op->kind == kind && (kind == OP_slice || op->out[0].type->rank > 1) && msc_op_bool(op, MSC_FACT(view));
 }
@@ -45,8 +45,8 @@ static int64_t start_of(const msc_op *slice) {
   return at;
 }
 
-/* The use of v, or of a transpose or reshape that is only a view of v, as an operand of a concat that moves no data;
- * NULL: there is none. */
+/* Returns the use of v, or of a transpose that is only a view of v, as an operand of a concat that moves no data; NULL:
+ * there is none. */
 static const msc_use *part_of(const msc_value *v) {
   if (!v->def) return NULL;
   const msc_op *behind = find_transpose_view(v);
@@ -80,7 +80,7 @@ msc_memory msc_memory_of(const msc_value *v) {
   }
 }
 
-/* Sets the strides of the value that v is a slice of, or a part of by a concat, if there is one. */
+/* If v is a slice of another value, or a part of one by a concat, sets the strides of that value. */
 static void strides_in_whole(const msc_value *v, int64_t *out_stride) {
   const msc_use *part = used_by_view(v, OP_concat);
   row_major(is_marked(v->def, OP_slice) ? v->def->in[0].value->type

@@ -160,7 +160,8 @@ void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name) {
 
 void msc_op_unset(msc_op *op, const char *name) { msc_drop_attr(op->attrs, &op->num_attrs, name); }
 
-/* The default written in the op's row, or NULL.  A name that is neither declared there nor a fact's is misspelt. */
+/* Returns the default that the op's row gives an attribute, or NULL. A name that is neither declared there nor a fact's
+ * is misspelt. */
 static const char *row_default(const msc_op *op, const char *name) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)

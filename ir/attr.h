@@ -45,7 +45,7 @@ struct msc_attr_value {
       const msc_type *type;
       const void *data;
       size_t bytes;
-    } dense; /* bytes of one element: a splat */
+    } dense; /* the bytes of all elements, or of one that all are equal to */
   };
 };
 
@@ -84,8 +84,8 @@ msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
 bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
 
-/* A hash of contents: equal values have equal hashes. Interned things count by their pointers, so hashes are no
- * order. */
+/* Mixes v into the hash h of contents: equal contents have equal hashes. Interned things count by their addresses,
+ * which differ from run to run, so nothing may be ordered by hashes. */
 static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;
   return h ^ h >> 32;
@@ -98,20 +98,21 @@ const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const cha
 void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);
 void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
 const msc_attr_value *msc_op_attr(const msc_op *op, const char *name); /* NULL: absent */
-/* The layout in which the op wants operand i (its fact in_layout); NULL: in no other than the operand has. */
+/* Returns the layout in which the op wants operand i (its fact in_layout); NULL: the layout that the operand has. */
 const msc_layout *msc_wanted_layout(const msc_op *op, size_t i);
 void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
-/* Copies an attribute of another op, if that has it. */
+/* Copies an attribute of `from`, if it has it. */
 void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name);
 void msc_op_unset(msc_op *op, const char *name);
 /* Reads an attribute; an absent one has the default of the op's row. */
 int64_t msc_op_int(const msc_op *op, const char *name);
 double msc_op_float(const msc_op *op, const char *name);
-/* The number of the operand that the op's row gives this name; -1: there is none, or this op leaves it out. */
+/* Returns the number of the operand that the op's row gives this name; -1: the row has none, or this op leaves it
+ * out. */
 int msc_operand_called(const msc_op *op, const char *name);
 bool msc_op_bool(const msc_op *op, const char *name);
 const char *msc_op_str(const msc_op *op, const char *name);
-const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */
+const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* reads a layout or digits; NULL: absent */
 /* Copies up to max ints; returns how many the list has, -1 when absent. */
 int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
 /* Attributes of a function's arguments, then of the function. */
@@ -122,14 +123,14 @@ void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
 
 /* ---- layout_attr.c ---- */
 
-/* Replaces texts by layouts or digits in the attributes that hold these by their row of fact.def or of op.def (`info`,
- * NULL: of no op).  A user's text that cannot be read stays text: it may need a mesh that comes later.  False after
- * reports. */
+/* Replaces texts by layouts or digits in those attributes that hold these by their row of fact.def, or of op.def
+ * (`info`; NULL: of no op). A user's text that cannot be read stays text, because it may need a mesh that comes later.
+ * False after reports. */
 bool msc_read_layouts(const msc_module *m, const msc_loc *loc, msc_attr *attrs, size_t num, const msc_op_info *info);
 /* Reads a layout given by the user, for reports about it; NULL: it is no layout, or not given (""). */
 bool msc_users_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v, const msc_layout **out_layout);
-/* Gives the module the mesh: its layouts become those with the same names of axes, and layouts that were still text are
- * read.  False after reports. */
+/* Gives the module another mesh. Its layouts become those with the same names of axes on that mesh, and layouts that
+ * were still text are read. False after reports. */
 bool msc_change_mesh(msc_module *m, const msc_mesh *mesh);
 /* Replaces layouts and digits in v, and in lists in v, by their texts. */
 msc_attr_value msc_attr_with_texts(const msc_module *m, msc_arena *arena, const msc_attr_value *v);

@@ -28,7 +28,7 @@ static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nest
 
 enum { MOST_WORDS = 32 };
 
-/* Writes the words that an attribute may be; returns how many, 0: any. */
+/* Lists the words that an attribute may be; returns how many, 0: it may be any text. */
 static int list_words(const msc_attr_spec *s, const char *out_words[MOST_WORDS]) {
   int num = 0;
   if (s->sense == MSC_SENSE_VERB)
@@ -44,7 +44,7 @@ static int list_words(const msc_attr_spec *s, const char *out_words[MOST_WORDS])
   return num;
 }
 
-/* Is the attribute one of the words that its row's kind allows? */
+/* True if the attribute is one of the words that its row's kind allows; else reports. */
 static bool check_word(const msc_op *op, const msc_attr_spec *s, const char *word) {
   const char *words[MOST_WORDS], *all = "";
   msc_arena *arena = msc_context_arena(msc_op_ctx(op));
@@ -75,7 +75,7 @@ static bool check_attrs(const msc_op *op, const msc_op_info *info) {
   return ok;
 }
 
-/* The words for a range of counts: "2", "at least 1", "1 to 3". */
+/* Returns a range of counts as text: "2", "at least 1", "1 to 3". */
 static const char *count_text(msc_arena *a, int min, int max) {
   if (max < 0) return msc_arena_printf(a, "at least %d", min);
   return min == max ? msc_arena_printf(a, "%d", min) : msc_arena_printf(a, "%d to %d", min, max);

@@ -55,7 +55,7 @@ msc_op_kind msc_verb_kind(msc_verb v) {
 
 /* ---- values ---- */
 
-/* Entry i of a list of layouts or digits; NULL: the attribute is absent. */
+/* Returns entry i of a list of layouts or digits; NULL: the attribute is absent. */
 static const msc_layout *entry_of(const msc_attr_value *list, size_t i) {
   return list ? msc_attr_layout(&list->list.v[i]) : NULL;
 }

@@ -8,7 +8,7 @@
 typedef struct {
   const msc_layout *from, *to;
   int64_t shape[MSC_MAX_RANK]; /* global */
-  const msc_layout *order;     /* digits that number the terms of a reduction, {tp,dp}; NULL: as ranks are */
+  const msc_layout *order;     /* digits, major first, that number a reduction's terms; NULL: ranks do */
 } msc_comm_part;
 
 /* Lists the parts of a collective, one for each value, in `arena`; NULL after a report: the attributes do not describe

@@ -28,7 +28,7 @@ struct msc_arena {
   msc_context *ctx;
   msc_arena *next, **prev; /* the context's list of arenas */
   chunk *chunks;           /* the current one first */
-  size_t used;             /* of the current chunk */
+  size_t used;             /* bytes used of the current chunk */
   size_t total;
 };
 
@@ -42,7 +42,7 @@ typedef struct {
   const void *a, *b;
 } pair;
 
-/* The memo of two interned pointers (msc_memo_of). */
+/* The result that is kept for two interned pointers (msc_memo_of). */
 typedef struct {
   pair of;
   const void **answer; /* its address does not change when the table grows */
@@ -51,19 +51,19 @@ typedef struct {
 struct msc_context {
   msc_realloc_fn *alloc;
   void *user;
-  msc_arena *arenas, *arena; /* all; the context's own */
-  msc_arena *trial;          /* of the innermost trial that has begun and not ended, or NULL */
+  msc_arena *arenas, *arena; /* all arenas; the context's own one */
+  msc_arena *trial;          /* the arena of the innermost trial that has begun and not ended, or NULL */
   size_t total, limit;       /* bytes in chunks of all arenas, and in spare ones */
-  chunk *spare;              /* large chunks of freed arenas, for which the system has pages already */
+  chunk *spare;              /* large chunks of freed arenas, whose pages the system has provided already */
   msc_index names;           /* numbers in `name`, by hash */
   interned *name;
   MSC_TABLE(memo) known;
   atomic_bool cancelled;
-  msc_diag *first, *last, why_left; /* why_left: the last one, after the recovery point was used */
+  msc_diag *first, *last, why_left; /* why_left: the last diagnostic, which tells why the recovery point was used */
   int num_errors;
   jmp_buf *recovery;
   const msc_op_info **info; /* op.c's table, made on first use */
-  /* by rank, made on first use: most tensors are whole on most meshes */
+  /* layouts of whole tensors by rank, made on first use, because most tensors are whole on most meshes */
   const msc_layout *replicated[MSC_MAX_RANK + 1];
 };
 
@@ -76,7 +76,7 @@ static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes)
   if (ptr || bytes < LARGE_CHUNK || bytes > SIZE_MAX / 2) return realloc(ptr, bytes);
   bytes = (bytes + LARGE_CHUNK - 1) / LARGE_CHUNK * LARGE_CHUNK;
   void *large = aligned_alloc(LARGE_CHUNK, bytes);
-  if (large) madvise(large, bytes, MADV_HUGEPAGE); /* a failure changes only the speed */
+  if (large) madvise(large, bytes, MADV_HUGEPAGE); /* if it fails, only the speed differs */
   return large;
 }
 
@@ -133,7 +133,7 @@ static chunk *new_chunk(msc_context *ctx, size_t bytes) {
   return c;
 }
 
-/* The size of an arena's next chunk, which grows with the arena and with the request. */
+/* Returns the size of an arena's next chunk, which grows with the arena and with the request. */
 static size_t next_chunk(const msc_arena *a, size_t bytes) {
   size_t size = FIRST_CHUNK;
   while (size < LARGE_CHUNK && (size < a->total || size / 4 < bytes)) size *= 2;
@@ -186,7 +186,7 @@ void *msc_arena_alloc(msc_arena *a, size_t bytes) {
     bool alone = bytes > usual;
     chunk *c = new_chunk(a->ctx, alone ? bytes : usual);
     if (!c) leave(a->ctx);
-    if (a->chunks && alone) { /* a large block of its own, behind the current chunk */
+    if (a->chunks && alone) { /* a large request gets a chunk of its own, behind the current one */
       c->next = a->chunks->next;
       a->chunks->next = c;
       a->total += bytes;
@@ -347,7 +347,7 @@ const msc_layout *msc_layout_replicated(msc_context *ctx, int rank) {
 
 const msc_type *msc_type_of(msc_context *ctx, msc_dtype dtype, int rank, const int64_t *dim, const msc_layout *layout) {
   msc_type t;
-  memset(&t, 0, sizeof t); /* padding too: types are compared as bytes */
+  memset(&t, 0, sizeof t); /* clears the padding, too: types are compared as bytes */
   t.dtype = dtype;
   t.rank = rank;
   for (int d = 0; d < rank; d++) t.dim[d] = dim[d];
@@ -496,7 +496,8 @@ const char *msc_code_story(msc_code code) {
   return NULL;
 }
 
-/* The Levenshtein distance of two words, computed with one row; longer words than the row get a large distance. */
+/* Returns the Levenshtein distance of two words, computed with one row of the table; words that are longer than the row
+ * get a large distance. */
 static size_t edit_distance(const char *a, const char *b) {
   enum { MAX = 64 };
   size_t row[MAX + 1], la = strlen(a), lb = strlen(b);

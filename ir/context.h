@@ -74,21 +74,21 @@ void msc_context_cancel(msc_context *ctx);
  * so does msc_context_cancel with CANCELLED. */
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg);
 
-/* The context's own arena; during a trial, the trial's. */
+/* Returns the context's own arena; during a trial, the trial's. */
 msc_arena *msc_context_arena(msc_context *ctx);
-/* The context's own arena, for data that a trial must leave behind. */
+/* Returns the context's own arena even during a trial, for data that the trial must leave behind. */
 msc_arena *msc_lasting_arena(msc_context *ctx);
 
-/* From begin to end of a trial msc_context_arena is a new arena, which the end frees with all modules made in it;
- * interned data, memos and diagnostics stay. msc_begin_trial returns the arena from before, which msc_end_trial takes
- * and restores: so a trial may run inside another one. */
+/* Begin and end a trial. In between, msc_context_arena is a new arena, which the end frees with all modules made in it;
+ * interned data, memos and diagnostics stay. msc_begin_trial returns the previous arena, which msc_end_trial takes and
+ * restores: so a trial may run inside another one. */
 msc_arena *msc_begin_trial(msc_context *ctx);
 void msc_end_trial(msc_context *ctx, msc_arena *outer);
 
 msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
-msc_arena *msc_arena_beside(const msc_arena *arena); /* another one of its context */
+msc_arena *msc_arena_beside(const msc_arena *arena); /* makes another arena of the same context */
 void msc_arena_free(msc_arena *arena);
-void msc_arena_reset(msc_arena *arena); /* all that it handed out is gone, the arena stays */
+void msc_arena_reset(msc_arena *arena); /* frees everything that the arena handed out, but not the arena */
 void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
@@ -105,7 +105,7 @@ const char *msc_intern(msc_context *ctx, const char *text);
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
 /* Interns any byte-comparable struct: the caller zeroes its padding. */
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
-/* The memo of two interned things: a pointer, NULL at first, for a result that follows from them alone. */
+/* Returns the place for a result that follows from two interned things alone: a pointer, which is NULL at first. */
 const void **msc_memo_of(msc_context *ctx, const void *a, const void *b);
 const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned copy */
 
@@ -118,7 +118,7 @@ bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char
 bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4);
 /* Reports an error at op->loc, with op->name. */
 bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);
-const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
+const msc_diag *msc_diags(const msc_context *ctx); /* the first one; follow ->next */
 int msc_num_errors(const msc_context *ctx);
 void msc_clear_diags(msc_context *ctx);
 /* msc_forget_diags drops the diagnostics reported since msc_mark_diags, for example those of a trial, whose failure is

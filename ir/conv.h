@@ -15,7 +15,7 @@ typedef struct {
   msc_window dim[2];   /* h, w */
   int64_t n, c, o;     /* c: channels of x, o: of y */
   int64_t groups;      /* o / groups channels of y see c / groups of x */
-  bool of_x_result;    /* x is what the op makes (conv2d_transpose and the gradients of pools) */
+  bool of_x_result;    /* true if the op makes x (conv2d_transpose and the gradients of pools) */
 } msc_conv;
 
 /* ---- shape/conv.c ---- */
@@ -25,14 +25,15 @@ msc_value *msc_window_images(const msc_op *op);  /* x, or its gradient that the 
 msc_value *msc_window_weights(const msc_op *op); /* or their gradient; NULL: windows are pooled or copied */
 /* Reads the sizes of a convolution from an op whose types are known, global or local. */
 msc_conv msc_conv_of(const msc_op *op);
-/* The number of multiplications, or of elements of windows that are read; a double, so that any size fits. */
+/* Returns the number of multiplications, or of elements of windows that are read, as a double, so that any size
+ * fits. */
 double msc_conv_work(const msc_op *op);
-/* Does each image have one window, which is the whole image? */
+/* True if each image has one window, which is the whole image. */
 bool msc_sees_whole_images(const msc_conv *c);
-/* Rows of operand `tensor` along dimension `dim` that a rank needs before and behind its own when that dimension is
- * cut; false: none.  The parts are aligned: see rule_conv2d. */
+/* Tells how many rows of operand `tensor` a rank needs before and behind its own ones when dimension `dim` is cut;
+ * false: none. The parts are aligned: see rule_conv2d. */
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);
-/* May h (0) or w (1) be cut? Then x has exactly y's size times the stride; *out_least: the least size of a part of
+/* True if h (0) or w (1) may be cut: x has exactly y's size times the stride. *out_least: the least size of a part of
  * y. */
 bool msc_window_aligned(const msc_window *w, int64_t *out_least);
 

@@ -35,7 +35,8 @@ static bool read_term(msc_op *op, const char **text, term *out) {
   return true;
 }
 
-/* Operand i's letters, or the result's if i is the number of operands.  The shape function has checked the equation. */
+/* Returns operand i's letters, or the result's if i is the number of operands. The shape function must have checked the
+ * equation. */
 static term term_of(const msc_op *op, size_t i) {
   const char *text = msc_op_str(op, "equation");
   term t = {0};
@@ -169,7 +170,7 @@ static msc_value *grad_of_operand(msc_grad_ctx *g, const msc_op *op, size_t oper
   char *equation = msc_arena_alloc(arena, (op->num_in + 1) * (MSC_MAX_RANK + 2)), *at = equation;
   msc_value **in = msc_new_array(arena, msc_value *, op->num_in);
   for (size_t i = 0; i < op->num_in;
-       i++) { /* operand i is replaced by dy, so that the gradient has its order of letters */
+       i++) { /* dy stands in operand i's place, so that the gradient has its order of letters */
     term t = term_of(op, i == operand ? op->num_in : i);
     if (i) *at++ = ',';
     at = put_term(at, &t);
@@ -282,14 +283,14 @@ static msc_value *merge_groups(msc_builder *b, const labelled_value *x, const te
   return v ? reshape(b, v, lead->num + 2, dim) : NULL;
 }
 
-/* Are the term's letters those of a, b and c, in this order? */
+/* True if the term's letters are those of a, b and c, in this order. */
 static bool is_in_order(const term *t, const term *a, const term *b, const term *c) {
   return t->num == a->num + b->num + c->num && !memcmp(t->letter, a->letter, (size_t)a->num) &&
          !memcmp(t->letter + a->num, b->letter, (size_t)b->num) &&
          !memcmp(t->letter + a->num + b->num, c->letter, (size_t)c->num);
 }
 
-/* Multiplies x and y; `later`: letters that are still needed. */
+/* Multiplies x and y and sums over their letters that are not in `later`, which are still needed. */
 static bool join_labelled(msc_builder *b, labelled_value *x, labelled_value *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
   int64_t dim[2 * MSC_MAX_RANK];

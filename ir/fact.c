@@ -104,7 +104,7 @@ const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at) {
   return NULL;
 }
 
-/* The fault of a member's value, to follow the fact's name in a message; NULL: there is none. */
+/* Returns the fault of a member's value, to follow the fact's name in a message; NULL: there is none. */
 static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const msc_attr *a) {
   const msc_fact_row *row;
   const char *known[NUM_MEMBERSHIPS];
@@ -122,7 +122,7 @@ static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const 
                           near ? "'?" : "");
 }
 
-/* The first fault in dictionaries, and lists of them, of a fact that has members; NULL: there is none. */
+/* Returns the first fault in the dictionaries, or lists of them, of a fact that has members; NULL: there is none. */
 static const char *wrong_members(msc_arena *arena, const msc_fact_row *of, const msc_attr_value *v) {
   const char *wrong = NULL;
   for (size_t i = 0; v->kind == MSC_ATTR_LIST && i < v->list.num && !wrong; i++)
@@ -176,7 +176,7 @@ static const char *nearest_fact(const char *name, unsigned on, bool users, const
 }
 
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info) {
-  if (msc_fact_row_of(name)) return ""; /* a fact of other things, or none of users' */
+  if (msc_fact_row_of(name)) return ""; /* the fact stands on other things, or is not a user's */
   const char *near = nearest_fact(name, on, on & (MSC_ON_OP | MSC_ON_ARG), info);
   if (!near) near = nearest_fact(name, on, false, info);
   return near ? msc_arena_printf(arena, "; did you mean '%s'?", near) : "";
@@ -221,7 +221,7 @@ bool msc_check_facts(const msc_module *m) {
 static const msc_fact_row *find_outlived(unsigned on, const msc_attr *attrs, size_t num, const char *stage) {
   for (size_t i = 0; i < num; i++) {
     const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
-    bool is_own = row && (row->on & on); /* else an attribute of the op's row has the name */
+    bool is_own = row && (row->on & on); /* false if the name is that of an attribute in the op's row */
     if (is_own && *row->until != '-' && *row->until <= *stage) return row; /* stages begin with their number */
   }
   return NULL;

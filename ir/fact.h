@@ -74,11 +74,11 @@ enum {
 #undef FACT
 };
 extern const msc_fact_row msc_fact_rows[MSC_NUM_FACTS];
-/* The row of an interned name; NULL: it is no fact's. */
+/* Returns the row of an interned name; NULL: it is no fact's name. */
 const msc_fact_row *msc_fact_row_of(const char *name);
 const char *msc_fact_kind_text(msc_fact_kind kind);
 bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v);
-/* The fault of a value of this fact, to follow the fact's name in a message: "must be a list"; NULL: none. */
+/* Returns the fault of a value of this fact, to follow the fact's name in a message: "must be a list"; NULL: none. */
 const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v);
 /* Goes over the facts that the dictionaries of fact `of` may hold: returns the next one, from row *at on, and moves
  * *at behind it; NULL: there is none. */
@@ -96,19 +96,20 @@ enum {
 /* Goes over the names of the facts of a sort, in the order of the rows: returns the next one, from row *at on, and
  * moves *at behind it; NULL: there is none. */
 const char *msc_fact_of_sort(unsigned sort, size_t *at);
-bool msc_op_has_sort(const msc_op *op, unsigned sort); /* has it a fact of this sort? */
+bool msc_op_has_sort(const msc_op *op, unsigned sort); /* true if op has a fact of this sort */
 void msc_op_unset_sort(msc_op *op, unsigned sort);
 /* Copies the facts of this sort that `from` has. */
 void msc_op_copy_sort(msc_op *to, const msc_op *from, unsigned sort);
-/* "; did you mean 'x'?" among facts on such a thing (MSC_ON_x), users' ones first, and the attributes of an op's row
- * (NULL: of no op); "" where none is near. */
+/* Returns "; did you mean 'x'?" with the nearest name among the facts on such a thing (MSC_ON_x), users' ones first,
+ * and the attributes of an op's row (NULL: of no op); "" if none is near. */
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info);
-/* The name of an argument in the model, for messages; never NULL. */
+/* Returns the name of an argument in the model, for messages; never NULL. */
 const char *msc_name_of_arg(const msc_func *f, size_t arg);
 
-/* Is the path relative, without empty, "." or ".." components, so that it leads beside the model or below? */
+/* True if the path is relative and has no empty, "." or ".." components, so that it leads into the model's folder or
+ * below. */
 bool msc_is_weight_path(const char *path);
-/* A value of msc.weights: {file = PATH, tensor = NAME}, and what is known of the file: bytes, xxh3. */
+/* True if v is a value of msc.weights: {file = PATH, tensor = NAME}, and what is known of the file: bytes, xxh3. */
 bool msc_is_weights(const msc_attr_value *v);
 
 /* Checks that every attribute of the module, its functions and arguments is a fact, stands where its row allows and has

@@ -24,7 +24,7 @@ static inline msc_value *minus(msc_builder *b, msc_value *x, msc_value *y) { ret
 static inline msc_value *times(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_mul, x, y); }
 static inline msc_value *over(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_div, x, y); }
 
-/* The constant c, of x's element type. */
+/* Builds the constant c, of x's element type. */
 static inline msc_value *number(msc_builder *b, const msc_value *x, double c) {
   return x ? msc_build_scalar(b, x->type->dtype, c) : NULL;
 }
@@ -85,7 +85,7 @@ static inline msc_value *transpose(msc_builder *b, msc_value *x, const int64_t *
   return same ? x : with_ints(b, OP_transpose, x, "perm", x->type->rank, perm);
 }
 
-/* A constant; `data` is kept as it is. */
+/* Builds a constant whose elements are `data`, which is not copied. */
 static inline msc_value *constant_of(msc_builder *b, const msc_type *t, const void *data) {
   msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, data, (size_t)msc_type_bytes(t)}};
   msc_attr attr = msc_named(formula_ctx(b), "value", v);
@@ -105,7 +105,7 @@ static inline msc_value *take_along(msc_builder *b, msc_value *x, msc_value *ind
   return with_axis(b, OP_take_along, x, indices, axis);
 }
 
-/* Elements start, start + stride .. below limit of each dimension; stride: NULL is 1 everywhere. */
+/* Builds the elements start, start + stride .. below limit of each dimension; stride NULL: 1 everywhere. */
 static inline msc_value *slice_of(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit,
                                const int64_t *stride) {
   bool whole = true;
@@ -121,7 +121,7 @@ static inline msc_value *slice_of(msc_builder *b, msc_value *x, const int64_t *s
   return with_attrs(b, OP_slice, 1, &x, stride ? 3 : 2, attrs);
 }
 
-/* Elements [from, to) of one dimension. */
+/* Builds elements [from, to) of one dimension. */
 static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t from, int64_t to) {
   int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
   if (!x) return NULL;
@@ -131,7 +131,7 @@ static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t 
 }
 
 /* Puts `value` low[d] times before and high[d] times behind the elements of each dimension, and stride[d] - 1 times
- * between two; stride: NULL is 1 everywhere. */
+ * between neighbours; stride NULL: 1 everywhere. */
 static inline msc_value *pad_with(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high,
                              const int64_t *stride, double value) {
   bool whole = true;
@@ -147,7 +147,7 @@ static inline msc_value *pad_with(msc_builder *b, msc_value *x, const int64_t *l
   return with_attrs(b, OP_pad, 1, &x, num, attrs);
 }
 
-/* x y, of matrices or of equally many of them. */
+/* Builds the product x y of two matrices, or of two stacks of as many matrices. */
 static inline msc_value *matrix_product(msc_builder *b, msc_value *x, bool transpose_x, msc_value *y,
                                         bool transpose_y) {
   msc_attr attrs[2];
@@ -159,7 +159,7 @@ static inline msc_value *matrix_product(msc_builder *b, msc_value *x, bool trans
   return with_attrs(b, kind, 2, (msc_value *[]){x, y}, num, attrs);
 }
 
-/* Zeros of `rows` rows along `axis`, to whose rows `indices` the updates are added. */
+/* Builds a tensor of `rows` rows along `axis` that are zeros, with the updates added to its rows `indices`. */
 static inline msc_value *sum_by_row(msc_builder *b, msc_value *indices, msc_value *updates, int64_t rows,
                                     int64_t axis) {
   msc_context *ctx = formula_ctx(b);
@@ -205,7 +205,7 @@ static inline msc_value *sum_over(msc_builder *b, msc_value *x, int num, const i
   return reduce_by(b, MSC_SUM, x, num, dims, keep);
 }
 
-/* x summed over the dimensions in which it was broadcast from a shape. */
+/* Sums x over the dimensions in which it was broadcast from a shape. */
 static inline msc_value *sum_to(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = 0, extra = x ? x->type->rank - rank : 0;
@@ -225,18 +225,18 @@ static inline msc_value *reduce_along(msc_builder *b, msc_reduction r, msc_value
 
 static const int64_t msc_all_dims[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-/* The sum of all elements. */
+/* Builds the sum of all elements. */
 static inline msc_value *sum_to_scalar(msc_builder *b, msc_value *x) {
   return x ? sum_over(b, x, x->type->rank, msc_all_dims, false) : NULL;
 }
 
-/* The loss of `reduction`: mean, sum or none. */
+/* Builds the loss of `reduction`: the mean or sum of the samples' losses, or these as they are. */
 static inline msc_value *reduce_loss(msc_builder *b, msc_loss_reduction reduction, msc_value *x) {
   if (!x || reduction == MSC_LOSS_NONE) return x;
   return reduction == MSC_LOSS_MEAN ? mean_over(b, x, x->type->rank, msc_all_dims, false) : sum_to_scalar(b, x);
 }
 
-/* 0, 1, 2 .. along one dimension, the same along the others. */
+/* Builds 0, 1, 2 .. along one dimension, the same along the others. */
 static inline msc_value *iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim) {
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, dtype, rank, dim, NULL))),
@@ -248,10 +248,10 @@ static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
   return iota(b, dtype, 1, &n, 0);
 }
 
-/* The element type that sums and statistics are computed in. */
+/* Returns the element type in which sums and statistics are computed. */
 static inline msc_dtype widen_dtype(msc_dtype d) { return d == MSC_F16 || d == MSC_BF16 ? MSC_F32 : d; }
 
-/* An axis attribute that may count from the end. */
+/* Returns the dimension that an axis attribute names; it may count from the end. */
 static inline int axis_of(const msc_op *op, const char *name, int rank) {
   int64_t axis = msc_op_int(op, name);
   return (int)(axis < 0 ? axis + rank : axis);

@@ -11,7 +11,7 @@
 
 /* ---- words ---- */
 
-/* The number of `word` in a list of words; -1: it is not in the list. */
+/* Returns the number of `word` in a list of words; -1: it is not in the list. */
 static int place_of_word(const char *words, const char *word) {
   size_t length = strlen(word);
   for (int i = 0; words && *words; i++) {
@@ -58,12 +58,13 @@ msc_value *msc_gemm_result(const msc_op *gemm, msc_gemm_extra x) {
   return i < 0 ? NULL : &gemm->out[i];
 }
 
-/* Bytes of a row of bits, one for each of n columns. */
+/* Returns the bytes of a row of bits, one for each of n columns. */
 static int64_t bit_bytes(int64_t n) { return (n + 127) / 128 * 16; }
 
 /* ---- shape ---- */
 
-/* The type of operand or result `aux`: the argument of gelu, or one bit per element, which is 1 if relu keeps it. */
+/* Computes the type of operand or result `aux`: the argument of gelu, or one bit per element, which is 1 if relu keeps
+ * it. */
 static void aux_type(const msc_op *op, msc_dtype *out_dtype, int64_t *out_dim) {
   const msc_type *y = op->out[0].type;
   memcpy(out_dim, y->dim, sizeof *out_dim * (size_t)y->rank);
@@ -74,7 +75,7 @@ static void aux_type(const msc_op *op, msc_dtype *out_dtype, int64_t *out_dim) {
 static bool must_be(msc_op *op, int i, const char *word, msc_dtype dtype, int rank, const int64_t *dim) {
   if (i < 0) return true;
   const msc_type *t = shape_in(op, (size_t)i), *wanted = msc_type_of(msc_op_ctx(op), dtype, rank, dim, NULL);
-  /* of a scalar, dim is NULL */
+  /* dim is NULL for a scalar */
   bool same = t->dtype == dtype && t->rank == rank && (rank == 0 || !memcmp(t->dim, dim, sizeof *dim * (size_t)rank));
   return same || shape_wrong(op, "'%s' must be %s, not %s", word, shape_text(op, wanted), shape_text(op, t));
 }

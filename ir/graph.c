@@ -128,7 +128,7 @@ msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *cons
   msc_arena *a = arena_of(f);
   msc_op *op = msc_new(a, msc_op);
   op->kind = (uint16_t)kind;
-  op->block = f->body; /* so that the context can be found; insertion sets the real one */
+  op->block = f->body; /* lets the context be found; insertion sets the real block */
   op->loc = loc ? loc : f->loc;
   op->num_in = (uint16_t)num_in;
   op->in = msc_new_array(a, msc_use, num_in);
@@ -313,7 +313,7 @@ msc_value *msc_build(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value 
   return op ? &op->out[0] : NULL;
 }
 
-/* Bytes of one element of value v; floats are rounded to nearest even. */
+/* Writes the bytes of one element of value v, and returns how many; floats are rounded to nearest even. */
 static size_t element(msc_dtype dtype, double v, unsigned char *out) {
   switch (dtype) {
     case MSC_F32: {

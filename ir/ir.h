@@ -24,12 +24,12 @@ typedef struct msc_use {
 struct msc_value {
   const msc_type *type;
   msc_op *def;        /* NULL: block argument */
-  msc_block *block;   /* of an argument; NULL otherwise */
+  msc_block *block;   /* the block of which it is an argument; else NULL */
   uint32_t index;     /* result or argument number */
   uint32_t id;        /* dense number, set by msc_number */
   msc_use *uses;
-  const char *name;   /* of an argument: interned, or NULL */
-  /* of a result after lowering: the tensor of which it is one rank's part, with its layout; NULL: not recorded */
+  const char *name; /* an argument's name, interned, or NULL */
+  /* of a result after lowering: the type and layout of the tensor of which it is one rank's part; NULL: not recorded */
   const msc_type *whole;
 };
 
@@ -91,7 +91,7 @@ static inline msc_context *msc_op_ctx(const msc_op *op) { return op->block->func
 msc_module *msc_module_new(msc_context *ctx);
 msc_func *msc_func_new(msc_module *m, const char *name);
 msc_func *msc_find_func(const msc_module *m, const char *name);
-msc_func *msc_program_func(const msc_module *m, msc_program_kind kind); /* before it is cut into sections; or NULL */
+msc_func *msc_program_func(const msc_module *m, msc_program_kind kind); /* NULL if it is cut into sections */
 /* Returns the kind of program that f is, or is a section of; MSC_NUM_PROGRAM_KINDS if it is neither. */
 msc_program_kind msc_program_of(const msc_func *f);
 void msc_func_remove(msc_func *f);
@@ -110,7 +110,7 @@ void msc_append_return(msc_func *f, size_t num, msc_value *const *result, const 
 void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);
 void msc_op_unlink(msc_op *op);             /* takes op out of its block; it keeps its operands */
-void msc_op_erase(msc_op *op);              /* results must have no uses; op is in no block then */
+void msc_op_erase(msc_op *op);              /* its results must have no uses; takes op out of its block */
 /* Clears the field `forward` of those gradient ops of f whose forward op is erased. Layouts must have been decided. */
 void msc_forget_erased(msc_func *f);
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
@@ -152,7 +152,8 @@ struct msc_builder {
   const msc_op *forward; /* given to each op built, or NULL */
 };
 
-/* Builds, inserts and infers; NULL after a reported error.  Attributes are set before inference by the _with form. */
+/* Builds an op, inserts it and infers its types; NULL after a report. The _with form sets attributes before
+ * inference. */
 msc_value *msc_build(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in);
 msc_op *msc_build_with(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_out,
                        size_t num_attrs, const msc_attr *attrs);
@@ -160,23 +161,24 @@ msc_value *msc_build_scalar(msc_builder *b, msc_dtype dtype, double v); /* rank-
 
 /* ---- expand.c ---- */
 
-/* The function that computes a composite op from its operands; its types have no layouts, and it is in no module's
- * list.  NULL after a report. */
+/* Makes the function that computes a composite op from its operands. Its types have no layouts, and it is in no
+ * module's list. NULL after a report. */
 msc_func *msc_expansion_of(const msc_op *op);
 /* Erases ops whose results nobody uses. */
 void msc_drop_unused(msc_func *f);
-/* Replaces the op by the ops of its expansion, which get its marks: stage, recompute, other hints. */
+/* Replaces the op by the ops of its expansion, which get the marks that the user gave it: stage, recompute, other
+ * hints. */
 void msc_expand_in_place(msc_op *op, msc_func *expansion);
 void msc_copy_marks(const msc_op *from, msc_op *to);
 /* True for a loss that is the mean over the rows with a label that is not ignored: their number is data. */
 bool msc_counts_kept_rows(const msc_op *op);
-/* Is the op replaced by its expansion whatever the layouts are? */
+/* True if the op is replaced by its expansion whatever the layouts are. */
 bool msc_has_no_kernel(const msc_op *op);
-/* Can the op be computed by its expansion only? It has no kernel, or a letter is cut that the kernel needs whole.
- * in_layout: the layouts of its operands; NULL: those they have. */
+/* True if the op can be computed by its expansion only: because it has no kernel, or because a letter is cut that the
+ * kernel needs whole. in_layout: the layouts of its operands; NULL: those that they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
-/* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more operands, or
- * fewer. */
+/* Returns the dimensions of an einsum's first operand over which a product with the second one sums, as bits; 0 unless
+ * there are two operands. */
 unsigned msc_einsum_summed(const msc_op *op);
 
 /* ---- verify.c ---- */

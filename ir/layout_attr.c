@@ -12,7 +12,7 @@ typedef struct {
 
 typedef struct {
   const msc_module *m;
-  const msc_loc *loc;  /* of the op, function or module that has the attribute */
+  const msc_loc *loc;  /* place of the op, function or module that has the attribute */
   const msc_mesh *old; /* the mesh of layouts that are pointers already; NULL: the module's */
   MSC_TABLE(moved_layout) moved;
   size_t changes;
@@ -99,8 +99,8 @@ static msc_attr_value convert_value(layout_converter *c, msc_fact_kind kind, con
   return moved;
 }
 
-/* What an attribute declared in the op's row holds: a layout, digits, or (TEXT) neither. *out_declared: the row has
- * it. */
+/* Returns what an attribute declared in the op's row holds: a layout, digits, or (TEXT) neither. *out_declared: true if
+ * the row has it. */
 static msc_fact_kind kind_in_row(const msc_op_info *info, const char *name, bool *out_declared) {
   for (int i = 0; info && i < info->num_attrs; i++) {
     const msc_attr_spec *s = &info->attr[i];

@@ -11,21 +11,21 @@ void msc_print_module(const msc_module *m, msc_write_fn *write, void *user);
 char *msc_print_text(const msc_module *m, msc_arena *arena, size_t *out_bytes);
 const char *msc_type_text(msc_arena *arena, const msc_mesh *mesh, const msc_type *t);
 const char *msc_attr_text(msc_arena *arena, const msc_mesh *mesh, const msc_attr_value *v);
-/* `name` is the file name for locations.  NULL after reporting every fault it could find. */
+/* Parses IR text; `name` is the file name for locations. NULL after reporting every fault that it could find. */
 msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes);
 /* Parses a part of a file that begins at the start of line `first_line`. */
 msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_line, const char *text, size_t bytes);
 
 /* ---- read_fbs.c, write_fbs.c ---- */
 
-/* A size for dimension `name` of the inputs: "batch", or "x.1" for dimension 1 of input x. */
+/* A size for the open dimension `name` of the inputs: "batch", or "x.1" for dimension 1 of input x. */
 typedef struct {
   const char *name;
   int64_t size; /* >= 1 */
 } msc_dim_size;
 
-/* The bytes of a model.fbs, in private memory; verified in structure and meaning, and not needed afterwards.  `name` is
- * the file's, for messages.  NULL after reporting every fault. */
+/* Reads a model.fbs, verified in structure and meaning. The bytes must be in private memory and are not needed
+ * afterwards. `name` is the file's, for messages. NULL after reporting every fault. */
 msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims,
                          const msc_dim_size *dim);
 /* Writes a module with the function "forward", as its user wrote it, as the bytes of a model.fbs, in `arena`. NULL
@@ -42,7 +42,7 @@ typedef struct {
 } msc_weight;
 
 typedef struct {
-  const char *file; /* in which parameters of the module say they are: set by the caller, relative to the model */
+  const char *file; /* the file that the parameters name; set by the caller, relative to the model */
   size_t num;
   msc_weight *item;
 } msc_weights;
@@ -55,24 +55,25 @@ typedef struct {
 /* A model.fbs, an ONNX file, or IR text, told apart by name and content; `dim` is for the first two only, the fields
  * behind it for ONNX. */
 typedef struct {
-  const char *name; /* of the file, for messages */
+  const char *name; /* name of the file, for messages */
   const void *data;
   size_t bytes, num_dims;
   const msc_dim_size *dim;
   size_t num_fixed;
   const msc_fixed_input *fixed;
-  msc_weights *weights; /* receives them; NULL: a model that has some is refused */
-  /* Reads bytes of a file beside the model or below it; returns NULL, or what is wrong.  NULL: there are no files. */
+  msc_weights *weights; /* receives the weights; NULL: a model that has some is refused */
+  /* Reads bytes of a file beside the model or below its folder; returns NULL, or what is wrong. The function is NULL if
+   * there are no such files. */
   const char *(*read_beside)(void *user, const char *path, uint64_t offset, uint64_t bytes, const void **out_data);
   void *user;
 } msc_model_bytes;
 
 /* ---- onnx/read_onnx.c ---- */
 
-/* An ONNX file, for inference.  Floating-point initializers become parameters, the others constants; sizes that the
- * file leaves open are given by `dim`.  NULL after reporting all that cannot be read. */
+/* Reads an ONNX file, for inference. Floating-point initializers become parameters, the others constants; `dim` gives
+ * the sizes that the file leaves open. NULL after reporting all that cannot be read. */
 msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *model);
-/* The text of a module of StableHLO, as JAX prints it. */
+/* Reads the text of a module of StableHLO, as JAX prints it. */
 msc_module *msc_read_stablehlo(msc_context *ctx, const char *name, const char *text, size_t bytes);
 
 /* ---- read_model.c ---- */

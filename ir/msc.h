@@ -41,7 +41,7 @@ extern "C" {
 #define MSC_API __attribute__((visibility("default")))
 #define MSC_VERSION "0.1.0"
 
-MSC_API const char *msc_version(void); /* of the library that is linked */
+MSC_API const char *msc_version(void); /* version of the library that is linked */
 
 /* ---- a compiler ---- */
 
@@ -55,47 +55,47 @@ typedef struct {
 
 typedef struct {
   size_t struct_size;
-  size_t max_bytes;    /* bound of the memory for programs and plans; 0: none */
+  size_t max_bytes; /* most bytes of memory for programs and plans; 0: no bound */
   /* what the plan runs on: "cpu", "cuda", or with machine code for one GPU "cuda:sm_90"; NULL: "cpu" */
   const char *target;
   const char *cpu;     /* that it runs on, as "znver3" or "x86-64-v4"; NULL: this machine's */
   /* devices and links that costs are computed for: a shipped description, as "a100"; NULL: "cpu", for cuda "h100" */
   const char *cluster;
-  double time_limit_s; /* of the search for strategies; 0: none */
+  double time_limit_s; /* limit of the search for strategies; 0: none */
   size_t num_sizes;
   const msc_open_size *sizes;
 } msc_compiler_options;
 
-/* options may be NULL.  NULL: out of memory. */
+/* Makes a compiler; options may be NULL. Returns NULL if memory is exhausted. */
 MSC_API msc_compiler *msc_compiler_new(const msc_compiler_options *options);
 MSC_API void msc_compiler_free(msc_compiler *c); /* accepts NULL */
 
 /* ---- configuration ---- */
 
-/* The keys of `msc config` in one JSON object; a later call wins over an earlier one.  `name` stands for the text in
- * messages.  false after reporting every bad key. */
+/* Sets keys of `msc config`, given as one JSON object; a later call wins over an earlier one. `name` stands for the
+ * text in messages. false after reporting every bad key. */
 MSC_API bool msc_compiler_configure(msc_compiler *c, const char *name, const char *json, size_t bytes);
-/* The value of a key as JSON, its default where none was given; NULL: there is no such key, or no memory. */
+/* Returns the value of a key as JSON, its default where none was given; NULL: there is no such key, or no memory. */
 MSC_API const char *msc_compiler_value(msc_compiler *c, const char *key);
 
 /* ---- compiling ---- */
 
-/* The bytes of a model.fbs or IR text, told apart by their content.  Once per compiler.  false after reporting
- * everything that is wrong with the model or with the configuration. */
+/* Compiles a model, the bytes of a model.fbs or of IR text, which are told apart by their content. May be called once
+ * per compiler. false after reporting everything that is wrong with the model or with the configuration. */
 MSC_API bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes,
                                   const void **out_plan, size_t *out_bytes);
 
-/* Makes a compilation end soon, with false and the message E0126; the compiler can then only be freed. From any thread
- * or signal handler, before or while another thread compiles. */
+/* Makes a compilation end soon, with false and the message E0126; the compiler can then only be freed. Any thread or
+ * signal handler may call it, before or while another thread compiles. */
 MSC_API void msc_compiler_cancel(msc_compiler *c);
 
-/* What a plan needs and is predicted to do, per rank; of the stage that needs most. */
+/* What one rank of a plan needs and is predicted to do, on the stage that needs most. */
 typedef struct {
   size_t struct_size;
   int64_t ranks, stages;
   uint64_t memory_bytes; /* all of what follows */
   uint64_t parameters, state, sums, carried, messages, alignment, inputs, scratch, constants, workspace;
-  int64_t predicted_step_ns, exposed_comm_ns; /* of it only links work */
+  int64_t predicted_step_ns, exposed_comm_ns; /* exposed: time in which only links work */
 } msc_report;
 
 /* Reports on the plan that was compiled; false: there is none. */

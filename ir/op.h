@@ -24,27 +24,27 @@ enum {
   MSC_COMPOSITE = 32,                      /* has no kernel of its own: always replaced by its expansion */
   MSC_LOCAL = 64,                          /* exists only after lowering: shapes are one rank's */
   MSC_CHECKED = 256,                       /* an index outside is an error of the run */
-  MSC_RANDOM = 128,                        /* equal ops differ until each has its own salt, by pass random */
+  MSC_RANDOM = 128,                        /* equal ops give different numbers; pass random gives each its own salt */
   MSC_SLICES = 512,                        /* every rank keeps a part of what it holds; nothing is sent */
   MSC_MOVES = MSC_COLLECTIVE | MSC_SLICES, /* changes which rank holds what */
-  MSC_MESSAGE = 1024,                      /* between the stages of a pipeline; its partner is in another function */
-  MSC_INTERNAL = 4096, /* no model has it: passes make it */
-  MSC_TRANSFER = 8192, /* between the device and where a value lives: host memory or disk */
+  MSC_MESSAGE = 1024,                      /* goes between stages of a pipeline; its partner is in another function */
+  MSC_INTERNAL = 4096,                     /* only passes make it; models must not have it */
+  MSC_TRANSFER = 8192,                     /* a transfer between the device and host memory or disk */
   MSC_CHEAP = 2048, /* elementwise, a few instructions: computing it twice may be cheaper than storing it */
 };
 
 /* From which elements of the operands each element of the results is computed. */
 typedef enum {
   MSC_FORM_OTHER,       /* in a way of its own */
-  MSC_FORM_SOURCE,      /* from attributes alone */
-  MSC_FORM_ELEMENTWISE, /* each from those at its place; operands broadcast */
-  MSC_FORM_STRETCH,     /* each is the operand's that broadcasting puts there */
-  MSC_FORM_RESHAPE,     /* the same in the same order, in other dimensions */
-  MSC_FORM_MOVE,        /* each is one of the operands', at a place that the attributes say, or a constant */
+  MSC_FORM_SOURCE,      /* each element follows from attributes alone */
+  MSC_FORM_ELEMENTWISE, /* each from the elements at the same place; operands broadcast */
+  MSC_FORM_STRETCH,     /* each is the element of the operand that broadcasting puts there */
+  MSC_FORM_RESHAPE,     /* the operand's elements in the same order, in other dimensions */
+  MSC_FORM_MOVE,        /* each is an element of an operand, at a place that the attributes say, or a constant */
   MSC_FORM_PRODUCT,     /* products of matrices: matmul, batch_matmul */
-  MSC_FORM_WINDOW,      /* from windows over the last two dimensions, see conv.h */
-  MSC_FORM_REDUCE,      /* from those along the attribute `dims` */
-  MSC_FORM_ROWS,        /* from those along one dimension, or along the last ones, that are named by `axis` */
+  MSC_FORM_WINDOW,      /* each from windows over the last two dimensions, see conv.h */
+  MSC_FORM_REDUCE,      /* each from all elements along the dimensions `dims` */
+  MSC_FORM_ROWS,        /* each from all elements along dimension `axis`, or along the dimensions from it on */
   MSC_FORM_SCATTER,     /* zeros, to which operand `updates` is added at the places `indices` */
   MSC_FORM_ATTENTION,   /* softmax of products of queries and keys, times values; or the gradient of that */
   MSC_FORM_LOSS,        /* a loss for each sample, then `reduction` over all samples */
@@ -55,8 +55,8 @@ typedef enum { MSC_COST_NONE, MSC_COST_BYTES, MSC_COST_FLOPS, MSC_COST_COMM } ms
 /* What an attribute's integers or word mean. */
 typedef enum {
   MSC_SENSE_NONE,
-  MSC_SENSE_DIM,  /* kinds dim and dims: they are numbers of dimensions */
-  MSC_SENSE_PERM, /* kind perm: the same, one for each dimension of the result */
+  MSC_SENSE_DIM,  /* kinds dim and dims: numbers of dimensions */
+  MSC_SENSE_PERM, /* kind perm: numbers of dimensions, one for each dimension of the result */
   MSC_SENSE_EACH, /* kind each: one entry belongs to each dimension of the first operand */
   MSC_SENSE_VERB,
   MSC_SENSE_REDUCTION, /* kinds verb and reduction: a word of ir/verb.def */
@@ -86,9 +86,10 @@ typedef bool msc_rule_fn(const msc_op *op, msc_rule *rule);
 typedef struct msc_grad_ctx msc_grad_ctx;
 typedef bool msc_grad_fn(msc_grad_ctx *g, msc_op *op);
 typedef struct msc_builder msc_builder;
-/* Builds what op computes from operands `in`, typed as op's; false after a report. */
+/* Builds what `op` computes, from operands `in` with the types of op's own; false after a report. */
 typedef bool msc_expand_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result);
-/* Builds the gradients of op's operands from dy, that of its result 0; leaves NULL those that it does not know. */
+/* Builds the gradients of op's operands from dy, the gradient of its result 0; leaves NULL those that it does not
+ * know. */
 typedef bool msc_backward_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *dy,
                              msc_value **out_gradient);
 typedef struct msc_eval msc_eval;
@@ -98,9 +99,9 @@ enum { MSC_MOST_OPERANDS = 10 }; /* the most operands that a row names */
 
 /* Columns that only some rows of op.def give. */
 typedef struct {
-  const char *formula; /* of an element, see scalar.h; NULL: none */
+  const char *formula; /* formula of an element, see scalar.h; NULL: none */
   bool has_unit;
-  int unit; /* f(x, unit) = x; of an op that commutes f(unit, x) = x, too */
+  int unit; /* f(x, unit) = x; f(unit, x) = x, too, if the op commutes */
   msc_reduction reduction;
   bool mean;           /* the sum is divided by the number of its terms */
   const char *indexed; /* tensor and dimension that numbers address, see msc_indexed_of; NULL: none */
@@ -126,7 +127,7 @@ struct msc_op_info {
   msc_rule_fn *rule_fn;   /* rewrites the letters for the actual attributes, or NULL */
   msc_grad_fn *grad;      /* NULL: not differentiable, or by way of the expansion */
   msc_expand_fn *expand;  /* a composite's; NULL: a primitive */
-  msc_eval_fn *eval;      /* NULL: by its expansion, or known to the interpreter */
+  msc_eval_fn *eval;      /* NULL: the interpreter evaluates the expansion, or knows the op */
   msc_cost_class cost;
   msc_op_facts facts;
   const struct msc_formula *formula; /* facts.formula, read; NULL: none */
@@ -137,40 +138,44 @@ struct msc_op_info {
 const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind);
 const msc_op_info *msc_info(const msc_op *op);
 msc_form msc_form_of(const msc_op *op);
-/* Dimensions of operand 0 that the op sums, a bit for each; 0: it sums none. */
+/* Returns the dimensions of operand 0 that the op sums, as bits; 0: it sums none. */
 unsigned msc_summed_dims(const msc_op *op);
-bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no block */
+bool msc_is_unused(const msc_op *op);  /* true if no op reads its results and it does not end a block */
 bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
 bool msc_is_transfer(const msc_op *op); /* takes a value to or from host memory or disk: fetch, stow, stash */
-/* Each element of the result is one of the operand's, in another type, shape or order: casts, reshapes, transposes. */
+/* True if each element of the result is one of the operand's, in another type, shape or order: casts, reshapes,
+ * transposes. */
 bool msc_keeps_elements(const msc_op *op);
 bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
-/* The number of terms of its sum, if operand 0 is of type x: elements of the reduced dimensions, or rows of a loss. */
+/* Returns the number of terms of an op's sum if its operand 0 had type x: elements of the reduced dimensions, or rows
+ * of a loss. */
 int64_t msc_terms_of_mean(const msc_op *op, const msc_type *x);
-/* softmax_cross_entropy or its gradient, whose operands are scores and labels. */
+/* True for softmax_cross_entropy and its gradient, whose operands are scores and labels. */
 bool msc_is_cross_entropy(const msc_op *op);
-/* The operand or result that the row calls `name`; NULL: there is none, or this op lacks it. */
+/* Returns the operand or result that the row calls `name`; NULL: the row has none, or this op leaves it out. */
 msc_value *msc_named_value(const msc_op *op, const char *name);
-/* Numbers of operand `by`, NULL for iota, address dimension `dim` of the tensor `of`. */
+/* What an op addresses by numbers: the numbers in operand `by`, NULL for iota, address dimension `dim` of tensor
+ * `of`. */
 typedef struct {
   msc_value *of, *by;
-  int dim, num; /* of several at once, num dimensions from `dim` on, one number each */
+  int dim, num; /* first dimension, and how many dimensions are addressed by one number each */
 } msc_indexed;
-bool msc_indexed_of(const msc_op *op, msc_indexed *out_indexed); /* false: it addresses nothing */
+bool msc_indexed_of(const msc_op *op, msc_indexed *out_indexed); /* false: addresses nothing */
 const char *msc_kind_name(unsigned kind);
 bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
-/* The collective that a verified op is, MSC_NUM_VERBS if it is none; its attribute `reduction`. */
+/* Return the collective that a verified op is, MSC_NUM_VERBS if it is none, and its attribute `reduction`. */
 msc_verb msc_op_verb(const msc_op *op);
-bool msc_sums_over_ranks(const msc_op *op); /* after lowering: an all_reduce, which may work in place */
+bool msc_sums_over_ranks(const msc_op *op); /* true for a lowered all_reduce, which may work in place */
 msc_reduction msc_op_reduction(const msc_op *op);
 msc_op_kind msc_reducing_kind(msc_reduction r);  /* the op that reduces dimensions: reduce_sum ... */
 msc_op_kind msc_combining_kind(msc_reduction r); /* the op on two elements: add ... */
-/* The reduction whose op on two elements it is; false: of none. */
+/* Finds the reduction that has this kind as its op on two elements; false: there is none. */
 bool msc_reduction_between(msc_op_kind kind, msc_reduction *out_reduction);
-double msc_reduction_unit(msc_reduction r, msc_dtype dtype); /* what changes nothing: 0, 1, an infinity, a limit */
+double msc_reduction_unit(msc_reduction r, msc_dtype dtype); /* the identity: 0, 1, an infinity, a limit */
 msc_op_kind msc_verb_kind(msc_verb v);                 /* by the column `op` */
-bool msc_declares(const msc_op *op, const char *attr); /* an attribute of its row; a vjp has those of the op it is of */
-/* Number of operands and results, attribute names and kinds against the row; reports every fault. */
+bool msc_declares(const msc_op *op, const char *attr); /* true for an attribute of its row; a vjp has those of its op */
+/* Checks the numbers of operands and results, and names and kinds of attributes, against the row; reports every
+ * fault. */
 bool msc_check_row(const msc_op *op);
 
 #endif

@@ -9,10 +9,11 @@ enum { MSC_MAX_OPEN_SIZES = 4 };
 
 /* ---- onnx/read_onnx.c ---- */
 
-/* The names of the sizes that an ONNX file leaves open and `file->dim` does not give, each once; returns how many, 0
- * also if the file cannot be read, which msc_read_onnx reports. */
+/* Lists the names of the sizes that an ONNX file leaves open and `file->dim` does not give, each once; returns how
+ * many, also 0 if the file cannot be read, which msc_read_onnx will report. */
 size_t msc_onnx_open_sizes(msc_context *ctx, const msc_model_bytes *file, const char *const **out_name);
-/* As msc_read_onnx, of a file that is read for other sizes too: data that are computed from sizes stay ops. */
+/* Reads a file like msc_read_onnx, but one that is read for other sizes, too: data that are computed from sizes stay
+ * ops. */
 msc_module *msc_read_onnx_at(msc_context *ctx, const msc_model_bytes *file);
 
 /* ---- fbs/open_sizes.c ---- */

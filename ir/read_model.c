@@ -8,7 +8,7 @@ static bool ends_with(const char *text, const char *end) {
   return n >= k && !strcmp(text + n - k, end);
 }
 
-/* Is it a text whose first function is a func.func?  msc's own functions are msc.func. */
+/* True for a text whose first function is a func.func; msc's own functions are msc.func. */
 static bool is_stablehlo(const char *text, size_t bytes) {
   const char *own = memmem(text, bytes, "msc.func", 8), *theirs = memmem(text, bytes, "func.func ", 10);
   return theirs && (!own || own > theirs);

@@ -1,5 +1,5 @@
-/* sanitized.h: is this a build with the address sanitizer?  Then kernels are made with checked accesses, and run on
- * memory that is guarded. */
+/* sanitized.h: whether this build has the address sanitizer. Kernels then check their accesses, and run on memory that
+ * is guarded. */
 #ifndef MSC_IR_SANITIZED_H
 #define MSC_IR_SANITIZED_H
 

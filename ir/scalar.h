@@ -23,16 +23,16 @@ typedef struct {
 } msc_scalar_step;
 
 typedef struct msc_formula {
-  bool is_choice; /* of a gelu of this form */
+  bool is_choice; /* true if the formula depends on gelu's form */
   msc_gelu_form form;
   int num;
-  msc_scalar_step step[MSC_FORMULA_STEPS]; /* the last one's result is the element */
+  msc_scalar_step step[MSC_FORMULA_STEPS]; /* the result of the last step is the element */
   const struct msc_formula *next;          /* for another choice */
 } msc_formula;
 
 /* Reads a row's formula; the text is the compiler's own, so a fault in it is an assertion. */
 const msc_formula *msc_formula_read(msc_arena *arena, const char *text);
-/* The formula that op computes; NULL: its row has none. */
+/* Returns the formula that op computes; NULL: its row has none. */
 const msc_formula *msc_formula_of(const msc_op *op);
 
 /* Builds the ops of a formula of the values a, b, c, one for each step in order of the text: msc_compute(b, "a *

@@ -13,7 +13,7 @@ typedef struct {
   char name;      /* as in the rule text; letters made by '*' are A, B, C ... */
   uint8_t role;   /* msc_letter_role */
   uint8_t reduction;
-  bool expands;   /* when it is cut, the op is replaced by its expansion */
+  bool expands;   /* if the letter is cut, the op is replaced by its expansion */
   bool halo;      /* parts need elements of their neighbours: they are equal, and no smaller than `least` */
   int64_t size, least;
 } msc_letter;
@@ -22,21 +22,21 @@ typedef struct {
   uint8_t num;
   /* major first; (ij) is {2, {i, j}}: a reshape merges no more than there are dimensions */
   uint8_t letter[MSC_MAX_RANK];
-  uint32_t num_split;           /* with split: the parts it is cut into, if at all */
+  uint32_t num_split;           /* with `split`: the number of parts, if the letter is cut */
   const int64_t *split;         /* chosen borders of its parts (msc_split_of), or NULL */
 } msc_dim_letters;
 
 typedef struct {
   uint8_t rank;
-  msc_dim_letters *dim; /* num 0: this dimension has no letter and is whole */
+  msc_dim_letters *dim; /* for each dimension its letters; num 0: none, the dimension is whole */
 } msc_tensor_letters;
 
 /* The rule of one op instance; its arrays are in the arena given to msc_rule_of.  Tensors: operands first, then
  * results. */
 struct msc_rule {
   uint8_t num_letters;        /* in the order of the row's text; a star's are A, B ... by position */
-  bool linear;                /* sum-partials may pass: see `joint` */
-  bool joint;                 /* all linear operands partial, or none (add); else exactly one of them (matmul) */
+  bool linear;                /* operands may be partial sums: see `joint` */
+  bool joint;                 /* all linear operands are partial, or none is (add); else exactly one may be (matmul) */
   uint16_t num_in, num_tensors;
   uint32_t linear_in;         /* mask of linear operands */
   msc_letter *letter;
@@ -45,32 +45,33 @@ struct msc_rule {
 
 /* ---- rule.c ---- */
 
-/* The rule of this op with its actual ranks and attributes, in `arena`.  An op without a rule gets REP letters. */
+/* Computes the rule of this op with its actual ranks and attributes, in `arena`. The letters of an op without a rule
+ * all have the role REP. */
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
-/* The number of the letter with this name; -1: the rule has none. */
+/* Returns the number of the letter with this name; -1: the rule has none. */
 int msc_find_letter(const msc_rule *rule, char name);
-/* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
+/* Returns the rule as text, "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without a letter is ".". */
 const char *msc_rule_print(msc_arena *arena, const msc_rule *rule);
 
 /* ---- rule/digits.c ---- */
 
-/* The cut of each letter of a rule, which gives the layouts of all tensors; `pass` are atoms over which operands of a
- * linear op are partial, and its result. */
+/* How each letter of a rule is cut, from which the layouts of all tensors follow. `pass`: atoms over which the operands
+ * of a linear op are partial, and therefore its result. */
 typedef struct {
   uint8_t num[MSC_MAX_LETTERS];
   uint8_t atom[MSC_MAX_LETTERS][MSC_MAX_SUBAXES]; /* major first */
   uint32_t pass;                                  /* mask of atoms */
-  uint8_t pass_in;                                /* the operand they are in, when the op is linear in each alone */
+  uint8_t pass_in;                                /* the one partial operand, if the op is linear in each alone */
 } msc_assignment;
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule,
                                   const msc_assignment *a, size_t tensor);
-/* May this letter be cut into so many parts?  Each needs an element; parts of a halo letter are equal, and no smaller
- * than the elements that neighbours need of them. */
+/* True if this letter may be cut into so many parts. Each part needs an element; parts of a halo letter must be equal,
+ * and no smaller than the elements that neighbours need of them. */
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
-/* May the letters be cut like this, each by itself and all together?  Parts need not be equal. */
+/* True if the letters may be cut like this, each by itself and all together. Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
-/* msc_rule_divides: are the parts of this letter equal?  msc_rule_fills: does padding add an eighth of the letter at
- * most? */
+/* msc_rule_divides is true if the parts of this letter are equal; msc_rule_fills, if padding adds at most an eighth of
+ * the letter. */
 bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 
@@ -84,20 +85,22 @@ typedef struct {
 void msc_rule_sizes(const msc_rule *rule, const int64_t *parts, int64_t *out_size);
 /* Returns the number of elements of a tensor whose letters have these sizes. */
 double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size);
-/* The operations of a product whose letters have these sizes; other ops have none that count. */
+/* Returns the operations of a product whose letters have these sizes; 0 for other ops. */
 double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *size);
-/* The operations of an op on operands of the sizes that their types have, and on one rank's parts of them, as layouts
- * cut them: those of products, also of attention in one call, and 0 for other ops. */
+/* The first returns the operations of an op with operands of the sizes that their types have; the second those on one
+ * rank's parts of them, as layouts cut them. Only products count, also those of attention in one call; other ops have
+ * 0. */
 double msc_op_flops(const msc_op *op, msc_arena *arena);
 double msc_rank_flops(const msc_op *op, msc_arena *arena);
-/* The work of an op whose letters have these sizes. */
+/* Returns the work of an op whose letters have these sizes. */
 msc_op_work msc_rule_work(const msc_op *op, const msc_rule *rule, const int64_t *size);
 
 /* ---- rule/check.c ---- */
 
-/* The type check of an op whose tensors all carry layouts (none: nothing to check); reports with both tensors named. */
+/* Checks an op whose tensors all carry layouts against its rule (without layouts there is nothing to check); reports
+ * name both tensors. */
 bool msc_rule_check(const msc_op *op, msc_arena *arena);
-/* Why this verb cannot change `from` into `to`, or NULL: it can. */
+/* Returns why this verb cannot change `from` into `to`; NULL: it can. */
 const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_verb verb, const msc_layout *from,
                                const msc_layout *to);
 

@@ -31,7 +31,7 @@
     }                                                                                      \
   } while (0)
 
-/* `num` items of `array`, followed by zeros up to `room` items. */
+/* Returns a copy of `num` items of `array`, followed by zeros up to `room` items. */
 static inline void *msc_array_copy(msc_arena *arena, const void *array, size_t num, size_t room, size_t item_bytes) {
   void *p = msc_arena_alloc(arena, room * item_bytes);
   if (num) memcpy(p, array, num * item_bytes);
@@ -46,16 +46,16 @@ typedef struct {
   msc_arena *arena;
   struct msc_index_slot {
     uint32_t hash, number;
-  } * slot;           /* number: of the item, plus 1; 0: free */
+  } * slot;           /* number: 1 + the item's number; 0: the slot is free */
   uint32_t num, mask; /* numbers in the table; slots, a power of two, less 1; 0: none yet */
 } msc_index;
 
 enum { MSC_INDEX_FIRST_SLOTS = 16 };
 
-/* The part of a hash that is compared: its upper half, which msc_mix and XXH3 mix well. */
+/* Returns the part of a hash that is compared: its upper half, which msc_mix and XXH3 mix well. */
 static inline uint32_t msc_index_fold(uint64_t hash) { return (uint32_t)(hash >> 32); }
 
-/* The next number with this hash; `*at` says where to look, and then where to look on.  False: there is no more. */
+/* Finds the next number with this hash; `*at` says where to look, and is moved on. False: there is no more. */
 static inline bool msc_index_next(const msc_index *x, uint32_t hash, uint32_t *at, uint32_t *out_number) {
   if (!x->mask) return false;
   for (;; ++*at) {
@@ -87,7 +87,7 @@ static inline void msc_index_grow(msc_index *x) {
   x->slot = msc_new_array(x->arena, struct msc_index_slot, num);
   x->mask = num - 1;
   if (!old.mask) return;
-  while (old.slot[gap].number) gap++; /* from the end of a run on, slots are in the order of their adding */
+  while (old.slot[gap].number) gap++; /* behind the end of a run, slots are in the order in which they were added */
   for (uint32_t i = 1; i <= old.mask; i++)
     if (old.slot[(gap + i) & old.mask].number) msc_index_place(x, old.slot[(gap + i) & old.mask]);
 }
@@ -105,7 +105,7 @@ static inline void msc_index_remove(msc_index *x, uint64_t hash, uint32_t number
   while (x->slot[hole & x->mask].number != number + 1) hole++;
   for (uint32_t at = hole + 1; x->slot[at & x->mask].number; at++) {
     uint32_t from_home = (at - x->slot[at & x->mask].hash) & x->mask;
-    if (from_home < ((at - hole) & x->mask)) continue; /* it may not stand before the first slot of its hash */
+    if (from_home < ((at - hole) & x->mask)) continue; /* an item must not stand before the first slot of its hash */
     x->slot[hole & x->mask] = x->slot[at & x->mask];
     hole = at;
   }
@@ -179,7 +179,8 @@ typedef struct {
   } * item;
 } msc_copies;
 
-/* The number of the copy of these bytes, which is added when there is none: then it was index.num before. */
+/* Returns the number of the copy of these bytes. If there is none, adds one: its number is then what index.num was
+ * before. */
 static inline uint32_t msc_copy_of(msc_copies *t, const void *data, size_t bytes) {
   uint64_t hash = msc_mix(msc_hash_key(data, bytes), bytes);
   MSC_INDEX_EACH(&t->index, hash, i)

@@ -97,7 +97,7 @@ static inline bool msc_verb_scatters(msc_verb v) {
 /* True if one collective may carry several values at once, as comm_fusion makes them. */
 static inline bool msc_verb_fuses(msc_verb v) { return v < MSC_NUM_VERBS && msc_verb_row_of(v)->fusion; }
 
-/* The attribute of the op that names the dimension which is cut on this side, or NULL. */
+/* Returns the name of the op's attribute that names the dimension which is cut on this side, or NULL. */
 static inline const char *msc_verb_dim_attr(msc_verb_side side) {
   static const char *const names[] = {NULL, NULL, NULL, NULL, "dim", "split_dim", "concat_dim"};
   return names[side];
@@ -131,8 +131,8 @@ static inline int64_t msc_verb_rounds(msc_verb v, int64_t ranks, int64_t peers) 
   return 2 * ring < trees ? 2 * ring : trees;
 }
 
-/* Bytes received for each byte that measured tables count: of what a rank holds before; where it holds less before than
- * after, of what it holds after. */
+/* Returns the bytes received for each byte that measured tables count, which are those that a rank holds before, or
+ * those that it holds after where these are more. */
 static inline double msc_verb_received_share(msc_verb v, int64_t ranks) {
   double k = (double)ranks, share = (k - 1) / k;
   msc_verb_receives r = msc_verb_row_of(v)->receives;
@@ -147,7 +147,7 @@ static inline const char *msc_reduction_name(msc_reduction r) {
   return words[r];
 }
 
-/* The bits of the number that changes nothing, 0, 1, an infinity or a limit, in the low bytes. */
+/* Returns the bits of the reduction's identity, 0, 1, an infinity or a limit, in the low bytes. */
 static inline uint64_t msc_reduction_identity_bits(msc_reduction r, msc_dtype d) {
   static const struct {
     uint8_t bytes, class;
@@ -169,14 +169,14 @@ static inline uint64_t msc_reduction_identity_bits(msc_reduction r, msc_dtype d)
   }
 }
 
-/* The verb of this word; MSC_NUM_VERBS: there is none. */
+/* Returns the verb of this word; MSC_NUM_VERBS: there is none. */
 static inline msc_verb msc_verb_parse(const char *word) {
   unsigned v = 0;
   while (v < MSC_NUM_VERBS && strcmp(msc_verb_name((msc_verb)v), word)) v++;
   return (msc_verb)v;
 }
 
-/* The reduction of this word; MSC_NUM_REDUCTIONS: there is none. */
+/* Returns the reduction of this word; MSC_NUM_REDUCTIONS: there is none. */
 static inline msc_reduction msc_reduction_parse(const char *word) {
   unsigned r = 0;
   while (r < MSC_NUM_REDUCTIONS && strcmp(msc_reduction_name((msc_reduction)r), word)) r++;

@@ -50,7 +50,7 @@ static bool check_end(const msc_block *b, msc_op_kind terminator) {
 
 typedef struct {
   msc_arena *arena;
-  const msc_value **defined; /* by id: the value, once the walk is behind its definition */
+  const msc_value **defined; /* of each value, by its id: the value, once the walk has passed its definition */
   const msc_op **passed;     /* likewise ops */
   msc_numbering num;
 } ssa;
@@ -121,7 +121,7 @@ static bool check_tied(const msc_op *op) {
     int result = msc_tied_result(op, i);
     if (result < 0) continue;
     const msc_value *old = op->in[i].value;
-    /* a later pass changes the operand's layout */
+    /* the operand's layout differs from in_layout: a later pass changes it */
     bool moves = msc_op_attr(op, MSC_FACT(in_layout)) && msc_same_tensor(old->type, op->out[result].type);
     if (old->type != op->out[result].type && !moves)
       ok = msc_op_error(op, MSC_E_TYPE,
@@ -131,8 +131,8 @@ static bool check_tied(const msc_op *op) {
   return ok;
 }
 
-/* The value of block b whose memory v shares.  Arguments of regions share none, since a kernel reads and writes element
- * by element. */
+/* Returns the value of block b whose memory v shares. Arguments of regions share none, since a kernel reads and writes
+ * element by element. */
 static const msc_value *memory_in(const msc_block *b, const msc_value *v) {
   return b->parent ? v : msc_memory_of(v).root;
 }
@@ -168,8 +168,8 @@ static bool check_region(const msc_op *op) {
   return check_links(op->body) && check_end(op->body, OP_yield);
 }
 
-/* A hash of everything that check_op depends on: the op's row, types and layouts. The forward op is part of it by its
- * own hash, which is computed before. */
+/* Returns a hash of everything that check_op depends on: the op's row, types and layouts, and the hash of its forward
+ * op, which is computed before. */
 static uint64_t number_for_op(const msc_op *op, uint64_t mesh) {
   uint64_t h = msc_mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
@@ -211,7 +211,7 @@ static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   op->verified = 0;
   ok = known || (msc_check_row(op) & check_facts(op, arena) && check_types(op, arena));
   if (ok) ok = check_tied(op) & (known || msc_verify_layouts(op, arena));
-  if (ok && op->kind != OP_send && op->kind != OP_recv) op->verified = number; /* whose checks read their partner */
+  if (ok && op->kind != OP_send && op->kind != OP_recv) op->verified = number; /* their checks read the other op */
   return ok;
 }
 
@@ -247,7 +247,7 @@ static bool check_args(const msc_func *f) {
       continue;
     }
     ok &= msc_verify_type(f->module, f->loc, v->type);
-    /* from another section of the step */
+    /* it comes from another section of the step */
     bool inner = msc_arg_role(f, i) == MSC_ROLE_SUM || msc_arg_role(f, i) == MSC_ROLE_CARRIED;
     if (v->type->layout && v->type->layout->num_partial && !inner)
       ok = msc_error(ctx, MSC_E_LAYOUT, f->loc, "%s: argument %zu is partial; what comes from outside is finished",

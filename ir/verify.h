@@ -4,11 +4,12 @@
 
 #include "ir/ir.h"
 
-/* Is the layout, if any, one of this rank on this mesh, with no digit used twice? */
+/* Checks that t's layout, if it has any, has t's rank and digits of this mesh, none of them used twice. */
 bool msc_verify_type(const msc_module *m, const msc_loc *loc, const msc_type *t);
-/* Layouts of the op's tensors: each by itself, and together as its rule or its verb demands. */
+/* Checks the layouts of the op's tensors: each by itself, and together as the op's rule or verb demands. */
 bool msc_verify_layouts(const msc_op *op, msc_arena *arena);
-/* After partitioning: results are as `in_layout` of return says; no op waits for its expansion. */
+/* Checks, after partitioning, that results have the layouts in_layout of the return op, and that no op waits for its
+ * expansion. */
 bool msc_verify_partitioned(const msc_func *f, msc_arena *arena);
 
 #endif

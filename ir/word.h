@@ -13,7 +13,7 @@ typedef struct msc_attr msc_attr;
 #define END_WORDS(set, SETS) MSC_NUM_##SETS } msc_##set;
 #include "ir/word.def"
 
-/* The sets: MSC_WORDS_predicate ... */
+/* The numbers of the sets: MSC_WORDS_predicate ... */
 #define WORDS(set, attribute) MSC_WORDS_##set,
 #define WORD(NAME, word)
 #define END_WORDS(set, SETS)
@@ -42,7 +42,8 @@ int msc_word_parse(msc_word_set set, const char *word);
 #define END_WORDS(set, SETS)
 #include "ir/word.def"
 
-/* Likewise the element type that a verified op's attribute `dtype` names, and such an attribute. */
+/* The same for the attribute `dtype`: msc_op_dtype reads the element type of a verified op, msc_dtype_attr makes the
+ * attribute. */
 msc_dtype msc_op_dtype(const msc_op *op);
 msc_attr msc_dtype_attr(msc_context *ctx, msc_dtype dtype);
 
