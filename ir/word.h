@@ -42,7 +42,7 @@ int msc_word_parse(msc_word_set set, const char *word);
 #define END_WORDS(set, SETS)
 #include "ir/word.def"
 
-/* The same for the attribute `dtype`: msc_op_dtype reads the element type of a verified op, msc_dtype_attr makes the
+/* For the attribute `dtype`: msc_op_dtype reads the element type of a verified op, msc_dtype_attr makes the
  * attribute. */
 msc_dtype msc_op_dtype(const msc_op *op);
 msc_attr msc_dtype_attr(msc_context *ctx, msc_dtype dtype);
