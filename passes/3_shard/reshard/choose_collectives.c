@@ -292,7 +292,7 @@ static bool comes_before(const ways *w, int a, int b) {
   return used_p != used_q ? used_p < used_q : x->key < y->key;
 }
 
-/* Merge sort: there may be thousands. */
+/* Sorts the nodes a[0 .. num - 1] by comes_before, by merging, as there may be thousands. `spare` has room for num. */
 static void sort_nodes(ways *w, int *a, int *spare, int num) {
   if (num < 2) return;
   int half = num / 2, i = 0, j = half;
