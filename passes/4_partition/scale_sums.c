@@ -79,7 +79,7 @@ static bool split_mean(msc_pass_ctx *pass, msc_op *mean) {
   return true;
 }
 
-/* The number that all elements of v are, as one for any shape, for b to use. */
+/* Builds a scalar with the number that all elements of v are equal to; returns v if it is a scalar already. */
 static msc_value *build_number(msc_builder *b, msc_value *v) {
   if (!v->type->rank) return v;
   msc_attr value = msc_named(b->func->module->ctx, "value", *number_in(v));
