@@ -426,14 +426,14 @@ MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
  * lacks (mscrt_plan_scalar) begin as the plan says. Both are called by every rank. A checkpoint that has the name
  * already is replaced when the new one is complete. */
 MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
-/* Write a checkpoint while the next steps run. mscrt_checkpoint_begin copies what is to be written; if an earlier
- * checkpoint is still being written, it waits for its end first. mscrt_checkpoint_end, called by every rank between
+/* Write a checkpoint while the next steps run. mscrt_checkpoint_begin copies the state that is to be written; if an
+ * earlier checkpoint is still being written, it waits for its end first. mscrt_checkpoint_end, called by every rank between
  * steps, returns the failure of any rank, after which the context can go on. wait: it returns only when the checkpoint
  * has its name, or has failed. *out_ended (out_ended may be NULL): no checkpoint is being written any more. */
 MSCRT_API mscrt_status *mscrt_checkpoint_begin(mscrt_context *ctx, const char *path);
 MSCRT_API mscrt_status *mscrt_checkpoint_end(mscrt_context *ctx, bool wait, bool *out_ended);
 MSCRT_API mscrt_status *mscrt_resume(mscrt_context *ctx, const char *path);
-/* Checks that mscrt_save could write there now: before training an error costs no weights. Leaves nothing behind. */
+/* Checks that mscrt_save could write there now, so that an error is found before training. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_save(const char *path);
 /* Checks that mscrt_checkpoint could write there now. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_checkpoint(const char *path);

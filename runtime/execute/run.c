@@ -259,7 +259,8 @@ static void run_strips(void *arg, int64_t part, int worker) {
   if (part == 0 && j->ns) j->ns[j->first->chained] = mscrt_now_ns();
 }
 
-/* Runs the strips one after the other, the last one first, each call of each on copies of its buffers. */
+/* Runs the strips one after the other, the last one first. Every call of a strip works on copies of its buffers, which
+ * are checked after the call. */
 static mscrt_status *run_guarded_chain(mscrt_context *c, const mscrt_record *first, int64_t *ns, int64_t step) {
   int64_t strips = first->strips;
   for (int64_t strip = strips; strip-- > 0;) {

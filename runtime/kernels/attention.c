@@ -22,7 +22,7 @@ typedef struct {
   float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *transposed, *sums, *totals;
 } item;
 
-/* True if the graph has a mask; it, or the factors by which weights are kept, is its `extra` operand. */
+/* True if the graph has a mask. Operand `extra` is the mask or, with dropout, the factors by which weights are kept. */
 static bool has_mask(const mscrt_graph *g) {
   return g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION || g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD;
 }

@@ -16,7 +16,8 @@ mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_
                                  int64_t row_stride, const mscrt_tile **out_tile);
 /* Allocates the scratch of the largest tile for every worker; called after the last mscrt_library_tile. */
 mscrt_status *mscrt_library_ready(mscrt_library *l);
-/* Runs one tile. Allocates nothing of ours; single-threaded in threads that are inside mscrt_library_enter. */
+/* Runs one tile. The runtime allocates nothing here; the library starts no threads if the calling thread is between
+ * mscrt_library_enter and mscrt_library_leave. */
 bool mscrt_tile_run(const mscrt_tile *t, int worker, const void *a, const void *b, void *c, const void *bias);
 /* Forbids the library to start threads from this thread; returns the setting before, for mscrt_library_leave. */
 int mscrt_library_enter(const mscrt_library *l);

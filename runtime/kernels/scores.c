@@ -35,7 +35,8 @@ INLINE float exponential(float x) {
   return v[0];
 }
 
-/* Lane i of x and lane i + half: sums are added and the larger is taken so, until one is left. */
+/* A vector whose lane i is lane i + half of x. Combining it with x, for half = 8, 4, 2 and 1, leaves the sum, or the
+ * maximum, of all lanes in lane 0. */
 #define UPPER(x, half)                                                                                            \
   __builtin_shufflevector(x, x, half, half + 1, half + 2, half + 3, half + 4, half + 5, half + 6, half + 7, half, \
                           half + 1, half + 2, half + 3, half + 4, half + 5, half + 6, half + 7)

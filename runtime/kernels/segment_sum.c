@@ -50,9 +50,9 @@ static inline void fetch_update(const segments_call *c, int64_t place, int64_t r
 static inline int common_bits(int64_t a, int64_t b) { return a == b ? 0 : 64 - __builtin_clzll((uint64_t)(a ^ b)); }
 
 #define INLINE static inline __attribute__((always_inline))
-/* Adds n columns, from `at` on, of the updates at places [from, to), which are one row's.  `sum` holds the sums of
- * subtrees that lie one beside the other, each with its last block and larger than those behind it; two are added once
- * the next block lies outside of the smallest subtree that holds both. */
+/* add_strip adds columns [at, at + n) of the updates at places [from, to), all of which belong to one row.  `sum` is a
+ * stack of sums of neighbouring subtrees, the largest one first; `last` has the last block of each. The two sums on top
+ * are added once the next block lies outside of the smallest subtree that holds both. */
 #define SEGMENTS(T)                                                                                                   \
   INLINE void add_strip_##T(const segments_call *c, int64_t from, int64_t to, int64_t at, int64_t n, T *restrict y) { \
     T sum[DEPTH][STRIP];                                                                                              \

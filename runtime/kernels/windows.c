@@ -177,7 +177,7 @@ static int64_t lines_of_group(const item *t, const group *g) {
   return lines < 0 ? 0 : lines;
 }
 
-/* Transposes what a group sees, so that the channels of a pixel are contiguous. */
+/* Transposes the lines of x that a group sees, so that the channels of a pixel are contiguous. */
 static void transpose_seen(const item *t, const float *x, const group *g, int64_t channel, int64_t channels) {
   const msc_windows *v = &t->v;
   int64_t of_image = v->x[0] * v->x[1], first = first_line_seen(t, g) * v->x[1],
@@ -199,8 +199,8 @@ static void copy_pixels(const msc_windows *v, float *to, const float *line, int6
   }
 }
 
-/* Fills the panel for element (k, l) of the kernel, and behind it what elements (k + 1, l) .. see beyond the lines that
- * they share. */
+/* Fills the panel for element (k, l) of the kernel. If panels share lines, the lines that only elements (k + 1, l) and
+ * further see follow behind it. */
 static void fill_panel(const item *t, const group *g, int64_t k, int64_t l) {
   const msc_windows *v = &t->v;
   int64_t lines = g->lines + (msc_windows_share_lines(v, &t->cut) ? msc_windows_reach(v, 0) : 0),
