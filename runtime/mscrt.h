@@ -427,9 +427,9 @@ MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
  * already is replaced when the new one is complete. */
 MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
 /* Write a checkpoint while the next steps run. mscrt_checkpoint_begin copies the state that is to be written; if an
- * earlier checkpoint is still being written, it waits for its end first. mscrt_checkpoint_end, called by every rank between
- * steps, returns the failure of any rank, after which the context can go on. wait: it returns only when the checkpoint
- * has its name, or has failed. *out_ended (out_ended may be NULL): no checkpoint is being written any more. */
+ * earlier checkpoint is still being written, it waits for its end first. mscrt_checkpoint_end, called by every rank
+ * between steps, returns the failure of any rank, after which the context can go on. wait: it returns only when the
+ * checkpoint has its name, or has failed. *out_ended (may be NULL): no checkpoint is being written any more. */
 MSCRT_API mscrt_status *mscrt_checkpoint_begin(mscrt_context *ctx, const char *path);
 MSCRT_API mscrt_status *mscrt_checkpoint_end(mscrt_context *ctx, bool wait, bool *out_ended);
 MSCRT_API mscrt_status *mscrt_resume(mscrt_context *ctx, const char *path);

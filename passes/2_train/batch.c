@@ -115,8 +115,8 @@ static bool repeats_operands(const msc_op *op) {
   return msc_form_of(op) == MSC_FORM_STRETCH || msc_form_of(op) == MSC_FORM_ELEMENTWISE || op->kind == OP_tile;
 }
 
-/* True for ops of which each part of a result along a free letter depends only on that part of the operands. A random op
- * is one of them: it draws for every sample anew, so any part of its numbers can stand for another. */
+/* True for ops of which each part of a result along a free letter depends only on that part of the operands. A random
+ * op is one of them: it draws for every sample anew, so any part of its numbers can stand for another. */
 static bool is_looked_through(const msc_op *op) {
   switch (msc_form_of(op)) {
     case MSC_FORM_ELEMENTWISE:
