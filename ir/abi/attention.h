@@ -19,7 +19,7 @@ typedef struct {
   int64_t batch, heads, groups, rows, keys, e, f, width;
 } msc_attention;
 
-/* The attention of q, k and v of these dimensions, of which v's last is `f`. */
+/* Returns the attention of q, k and v with these dimensions, of which v's last is `f`. */
 static inline msc_attention msc_attention_of_dims(bool gradient, const int64_t *q, const int64_t *k, int64_t f,
                                                   int64_t width) {
   return (msc_attention){.gradient = gradient,
@@ -33,7 +33,8 @@ static inline msc_attention msc_attention_of_dims(bool gradient, const int64_t *
                          .width = width};
 }
 
-/* A work item makes `rows` rows of y of a head; of the gradient, dk and dv of a group and dq of its heads. */
+/* How the work is cut. A work item makes `rows` rows of y of one head; for the gradient, dk and dv of one group and dq
+ * of its heads. */
 typedef struct {
   int64_t rows, parts, units;
   /* elements of the worker's memory */
@@ -41,14 +42,14 @@ typedef struct {
 } msc_attention_cut;
 
 enum {
-  MSC_ATTENTION_ROWS = 64,          /* of a block of scores */
+  MSC_ATTENTION_ROWS = 64, /* rows of a block of scores */
   MSC_ATTENTION_KEYS = 256,
   MSC_ATTENTION_STRETCH = 512,      /* rows of y that an item makes */
   MSC_ATTENTION_LANES = 16,         /* scores whose exponentials are computed together */
   MSC_ATTENTION_MAX_SIZE = 1 << 20, /* of any size */
   MSC_ATTENTION_MAX_HEAD = 512,     /* of e and f */
   MSC_ATTENTION_MAX_WIDTH = 64,
-  MSC_ATTENTION_MAX_BYTES = 64 << 20 /* of a worker's memory */
+  MSC_ATTENTION_MAX_BYTES = 64 << 20 /* most bytes of a worker's memory */
 };
 
 static inline int64_t msc_attention_least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -77,13 +78,13 @@ static inline msc_attention_cut msc_attention_cut_of(const msc_attention *a) {
   return u;
 }
 
-/* Bytes of a worker's memory. */
+/* Returns the bytes of a worker's memory. */
 static inline int64_t msc_attention_bytes(const msc_attention_cut *u) {
   return 4 * (u->panels_k + u->panels_v + u->panels_keys + u->panels_rows + u->scores + u->transposed + u->sums +
               u->totals);
 }
 
-/* Are all sizes small enough for the functions above? */
+/* True if all sizes are small enough for the functions above. */
 static inline bool msc_attention_fits(const msc_attention *a) {
   const int64_t sizes[] = {a->batch, a->heads, a->groups, a->rows, a->keys};
   bool ok = a->width >= MSC_PRODUCT_VECTORS && a->width <= MSC_ATTENTION_MAX_WIDTH && a->e > 0 && a->f > 0 &&

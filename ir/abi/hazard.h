@@ -1,8 +1,8 @@
-/* hazard.h: calls in program order, collectives among them that run beside the others -> what a call must wait for.
- * Pure, for compiler and runtime: the one predicts with it what the other does.
+/* hazard.h: calls in program order, some of them collectives that run beside the others, in; what each call must wait
+ * for, out.  Compiler and runtime share it: the first predicts with it what the second does.
  *
  * Collectives are numbered from 1 and run one after the other on a stream of their own, each no earlier than all calls
- * before it have run.  So what a call waits for is one number: this collective and all before it have run.  A call
+ * before it have run.  So what a call waits for is one number: this collective and all before it must have run.  A call
  * waits for two reasons:
  *
  *   run      it reads what the collective writes, or writes what the collective reads or writes
@@ -37,7 +37,7 @@ typedef struct {
   uint32_t started, ran, released;
 } msc_hazards;
 
-/* The numbers a call must wait for; 0: none. */
+/* The numbers of the collectives that a call must wait for; 0: none. */
 typedef struct {
   uint32_t run, release;
 } msc_waits;
@@ -68,7 +68,7 @@ static inline void msc_hazards_settle(msc_hazards *h, msc_waits w) {
   h->num_pending = kept;
 }
 
-/* The next call in program order. */
+/* Takes the next call in program order; returns what it must wait for. */
 static inline msc_waits msc_hazards_next(msc_hazards *h, size_t num_spans, const msc_span *span, bool collective) {
   msc_waits w = {0, 0};
   for (size_t i = 0; i < num_spans && h->num_pending; i++) msc_hazard_of(h, &span[i], &w);

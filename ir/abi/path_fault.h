@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-/* `error`: what errno says. */
+/* True if `error`, a value of errno, is a fault of the path. */
 static inline bool msc_is_path_fault(int error) {
   switch (error) {
     case ENOENT:

@@ -25,7 +25,7 @@ static inline void msc_philox(const uint32_t counter[4], const uint32_t key[2], 
   out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-/* Word 0 for one element of a random op. */
+/* Returns word 0 for one element of a random op. */
 static inline uint32_t msc_philox_element(uint64_t seed, int64_t element, uint32_t step, uint32_t op) {
   uint32_t counter[4] = {(uint32_t)element, (uint32_t)((uint64_t)element >> 32), step, op};
   uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
@@ -33,7 +33,7 @@ static inline uint32_t msc_philox_element(uint64_t seed, int64_t element, uint32
   return out[0];
 }
 
-/* The least word with which an element is kept. */
+/* Returns the least word with which an element is kept. */
 static inline uint32_t msc_dropout_threshold(double rate) {
   double t = rate * 0x1p32 + 0.5;
   return t >= 0x1p32 ? UINT32_MAX : (uint32_t)t;

@@ -22,7 +22,7 @@ static inline uint64_t msc_pool_lines(uint64_t bytes) {
   return (bytes + MSC_POOL_LINE - 1) / MSC_POOL_LINE * MSC_POOL_LINE;
 }
 
-/* Bytes of so many slots; at least one, because entries that carry nothing name slot 0. */
+/* Returns the bytes of `slots` slots, of one at least, because entries that carry nothing name slot 0. */
 static inline uint64_t msc_pool_slots_bytes(uint64_t slot_bytes, uint32_t slots) {
   return slot_bytes * (slots ? slots : 1);
 }

@@ -18,22 +18,22 @@ enum { MSC_PRODUCT_STORES_WHOLE = 1, MSC_PRODUCT_FETCHES_ROWS = 2 };
 
 static inline int64_t msc_product_lanes(int64_t width) { return width / MSC_PRODUCT_VECTORS; }
 
-/* n elements, rounded up to whole vectors. */
+/* Returns n elements, rounded up to whole vectors. */
 static inline int64_t msc_product_whole(int64_t n, int64_t width) {
   int64_t lanes = msc_product_lanes(width);
   return (n + lanes - 1) / lanes * lanes;
 }
 
-/* The pairs of bf16 that are added at once, a chunk, are as many in all chunks of a block, and at most so many. */
+/* The most pairs of bf16 that are added at once, as a chunk. All chunks of a block have the same number of pairs. */
 enum { MSC_PRODUCT_CHUNK = 16 };
 
-/* Chunks of a block of so many terms. */
+/* Returns the number of chunks of a block of `block` terms. */
 static inline int64_t msc_product_chunks(int64_t block) {
   int64_t pairs = (block + 1) / 2;
   return (pairs + MSC_PRODUCT_CHUNK - 1) / MSC_PRODUCT_CHUNK;
 }
 
-/* The pairs of a chunk. */
+/* Returns the number of pairs of a chunk. */
 static inline int64_t msc_product_chunk(int64_t block) {
   int64_t pairs = (block + 1) / 2, chunks = msc_product_chunks(block);
   return chunks ? (pairs + chunks - 1) / chunks : 1;
@@ -45,13 +45,13 @@ static inline int64_t msc_product_block_units(int64_t block, bool pairs) {
   return pairs ? msc_product_chunks(block) * msc_product_chunk(block) : block;
 }
 
-/* The elements of all blocks are those of one, times their number. */
+/* Returns the elements of all blocks: those of one block, times their number. */
 static inline int64_t msc_product_units(int64_t k, int64_t blocks, bool pairs) {
   return blocks * msc_product_block_units(k / blocks, pairs);
 }
 
-/* Are there zeros behind the terms of a block? Then its squares are transposed by themselves, and rows of a are packed.
- * */
+/* True if zeros stand behind the terms of a block. Squares of such a block are transposed by themselves, and rows of a
+ * are packed. */
 static inline bool msc_product_is_filled(int64_t k, int64_t blocks, bool pairs) {
   return pairs && 2 * msc_product_units(k, blocks, pairs) != k;
 }
@@ -68,16 +68,16 @@ static inline int64_t msc_product_filled_panel_elems(int64_t columns, int64_t k,
   return panels ? (panels * k + msc_product_lanes(width)) * width : 0;
 }
 
-/* Elements that packing of rows of a writes, at most: of a transposed a whole panels of rows, and whole vectors behind
- * the last term. */
+/* Returns the most elements that packing of rows of a writes: for a transposed a, whole panels of rows, and whole
+ * vectors behind the last term. */
 static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
   return rows && k ? (rows + MSC_PRODUCT_PANEL_ROWS - 1) * k + MSC_PRODUCT_PANEL_ROWS : 0;
 }
 
-/* Bytes of an element as it is packed, summed and stored: of f16 and bf16 it is an f32. */
+/* Returns the bytes of an element as it is packed, summed and stored: f16 and bf16 become f32. */
 static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
 
-/* May rows of a be packed? If not, all of them are read in place. filled: zeros stand behind a block's terms. */
+/* True if rows of a may be packed; else all of them are read in place. `filled`: zeros stand behind a block's terms. */
 static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs, bool filled) {
   return transpose_a || filled || (operand_bytes < 4 && !pairs);
 }

@@ -72,8 +72,8 @@ static inline int64_t msc_windows_share(int64_t n, int64_t parts, int64_t unit) 
 static inline int64_t msc_windows_taps(const msc_windows *v) { return v->kernel[0] * v->kernel[1]; }
 static inline int64_t msc_windows_reach(const msc_windows *v, int d) { return (v->kernel[d] - 1) * v->dilation[d]; }
 
-/* How many channels an item makes, so that there are as many items as the threads of a small machine share well, each
- * of at least 32 channels. */
+/* Returns how many channels an item makes: so few that the threads of a small machine share the items well, but at
+ * least 32. */
 static inline int64_t msc_windows_rows(int64_t o, int64_t items) {
   enum { FEW = 8, LEAST = 32 };
   int64_t parts = items < FEW ? FEW / items : 1;
@@ -107,7 +107,7 @@ static inline msc_windows_cut msc_windows_cut_of_y(const msc_windows *v) {
   return u;
 }
 
-/* Do places below each other in the kernel read the same panel, from lines further down? */
+/* True if elements of the kernel that stand below each other read the same panel, from lines further down. */
 static inline bool msc_windows_share_lines(const msc_windows *v, const msc_windows_cut *u) {
   return u->images == 1 && v->step[0] == 1;
 }
@@ -150,15 +150,15 @@ static inline const int64_t *msc_windows_size_made(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_X ? v->x : v->y;
 }
 
-/* Are images laid side by side? A larger image is not: a line of its windows fills vectors, and little of it is
- * padding. */
+/* True if images are laid side by side. Larger images are not: a line of their windows fills vectors, and little of it
+ * is padding. */
 static inline bool msc_windows_lie_side_by_side(const msc_windows *v) {
   enum { WINDOWS = 64, PIXELS = 256, CHANNELS = 16 };
   return v->groups == 1 && v->makes != MSC_WINDOWS_MAKE_WEIGHTS && v->y[0] * v->y[1] <= WINDOWS &&
          v->x[0] * v->x[1] <= PIXELS && msc_windows_channels_read(v) >= CHANNELS;
 }
 
-/* Are windows brought together as tiles? Small images are not, where much of a tile lies beside them. */
+/* True if windows are brought together as tiles. Small images are not, because much of a tile would lie beside them. */
 static inline bool msc_windows_are_tiles(const msc_windows *v) {
   enum { WINDOWS = 64, CHANNELS = 16 };
   return v->groups == 1 && v->kernel[0] == 3 && v->kernel[1] == 3 && v->step[0] == 1 && v->step[1] == 1 &&
@@ -166,7 +166,7 @@ static inline bool msc_windows_are_tiles(const msc_windows *v) {
          v->y[1] > 2 && v->x[0] > 2 && v->x[1] > 2 && v->y[0] * v->y[1] > WINDOWS;
 }
 
-/* Does packing transpose what it reads? */
+/* True if packing transposes what it reads. */
 static inline bool msc_windows_pack_transposed(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v) || msc_windows_are_tiles(v);
 }
@@ -195,7 +195,7 @@ static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
 
 /* ---- groups of channels ---- */
 
-enum { MSC_WINDOWS_LANES = 4 }; /* places that are made side by side */
+enum { MSC_WINDOWS_LANES = 4 }; /* elements that are computed together */
 
 /* Sets how a channel of a group is read: steps of the windows, size with padding, and reach. */
 static inline void msc_windows_read_group(const msc_windows *v, msc_windows_cut *u) {
@@ -235,7 +235,7 @@ enum {
   MSC_WINDOWS_SUMS = 9,      /* elements of the kernel whose gradients are summed at once */
 };
 
-/* Does each channel of y see one of x, and each of x one of y? */
+/* True if each channel of y sees one of x, and each of x is seen by one of y. */
 static inline bool msc_windows_are_apart(const msc_windows *v) {
   return v->groups > 1 && v->c == v->groups && v->o == v->groups;
 }
@@ -290,23 +290,24 @@ enum {
   MSC_WINOGRAD_LANES = 8, /* panels' widths are multiples of it */
 };
 
-/* Tiles in dimension d of what a product makes; of the weights' gradient, of y. */
+/* Returns the number of tiles in dimension d of what a product makes; for the weights' gradient, of y. */
 static inline int64_t msc_winograd_tiles(const msc_windows *v, int d) {
   return (msc_windows_size_made(v)[d] + MSC_WINOGRAD_STEP - 1) / MSC_WINOGRAD_STEP;
 }
 
-/* Strides that are odd multiples of a line of a cache, with room for a vector behind the last element. */
+/* Returns a stride for `elems` elements: an odd multiple of a cache line, with room for a vector behind the last
+ * element. */
 static inline int64_t msc_winograd_stride(int64_t elems) {
   return msc_windows_aligned(elems + MSC_WINOGRAD_LANES) | 16;
 }
 
-/* From a row of transformed tiles of a block to the next. */
+/* Returns the distance from a row of transformed tiles of a block to the next. */
 static inline int64_t msc_winograd_row(const msc_windows_cut *u) { return msc_winograd_stride(u->columns); }
-/* From a row of transformed weights to the next. */
+/* Returns the distance from a row of transformed weights to the next. */
 static inline int64_t msc_winograd_weights(const msc_windows *v) {
   return msc_winograd_stride(msc_windows_channels_read(v));
 }
-/* From an element of all rows' transformed tiles or weights, or of panels, to the next. */
+/* Returns the distance from one element of all rows' transformed tiles or weights, or of panels, to the next. */
 static inline int64_t msc_winograd_rows(int64_t rows, int64_t row) { return rows * row + 16; }
 static inline int64_t msc_winograd_panels(const msc_windows *v, int64_t tiles) {
   return msc_product_panel_elems(tiles, msc_windows_channels_read(v), v->width) + 16;
@@ -388,13 +389,13 @@ static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS ? msc_windows_cut_of_gradient(v) : msc_windows_cut_of_y(v);
 }
 
-/* Bytes of a worker's memory: what windows see, panels, rows of dy, results. */
+/* Returns the bytes of a worker's memory: what windows see, panels, rows of dy, results. */
 static inline int64_t msc_windows_bytes(const msc_windows_cut *u) {
   return 4 * (msc_windows_aligned(u->seen) + msc_windows_aligned(u->panels) + msc_windows_aligned(u->room) +
               msc_windows_aligned(u->tile));
 }
 
-/* Are all sizes small enough for the functions above? */
+/* True if all sizes are small enough for the functions above. */
 static inline bool msc_windows_fit(const msc_windows *v) {
   bool ok = v->width > 0;
   const int64_t sizes[] = {v->n, v->c, v->o, v->x[0], v->x[1], v->y[0], v->y[1], v->groups},

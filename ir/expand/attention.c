@@ -7,7 +7,7 @@
 
 /* ---- gated activations ---- */
 
-/* x after this activation. */
+/* Builds x after this activation. */
 static msc_value *activate(msc_builder *b, msc_activation how, msc_value *x) {
   switch (how) {
     case MSC_GATE_SILU: return unary(b, OP_silu, x);
@@ -74,7 +74,7 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
 
 /* ---- attention ---- */
 
-/* The scores where `seen` is true, -infinity elsewhere. */
+/* Builds the scores where `seen` is true, -infinity elsewhere. */
 static msc_value *hide(msc_builder *b, msc_value *seen, msc_value *scores) {
   return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL;
 }
@@ -85,7 +85,7 @@ static msc_value *hide_later(msc_builder *b, msc_value *scores, int64_t s, int64
   return hide(b, compare(b, MSC_GE, row, count_up(b, MSC_I32, t)), scores);
 }
 
-/* Applies a mask to the scores: one of i1 says which positions are seen, another one is added. */
+/* Applies a mask to the scores. A mask of i1 is true where a position is seen; any other mask is added. */
 static msc_value *apply_mask(msc_builder *b, msc_value *mask, msc_value *scores) {
   return mask->type->dtype == MSC_I1 || !scores ? hide(b, mask, scores)
                                                 : plus(b, scores, cast(b, mask, scores->type->dtype));
@@ -128,7 +128,7 @@ bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const
 /* ---- flash attention, for machines without a library for it ---- */
 
 typedef struct {
-  int64_t batch, heads, groups, rows /* of a group: its heads' positions */, positions, keys;
+  int64_t batch, heads, groups, rows /* rows of a group: the positions of all its heads */, positions, keys;
   double scale;
 } attention_sizes;
 
@@ -157,7 +157,7 @@ static msc_value *scores_of(msc_builder *b, const msc_op *op, const attention_si
   return scores && msc_op_bool(op, "causal") ? hide_later(b, scores, z->positions, z->keys) : scores;
 }
 
-/* x times operand i, the factors of dropout; x if there is none. */
+/* Builds x times operand i, the factors of dropout; x itself if there is no such operand. */
 static msc_value *apply_keep_mask(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *x) {
   return x && op->num_in > i && !msc_op_bool(op, "masked") ? times(b, x, cast(b, in[i], x->type->dtype)) : x;
 }

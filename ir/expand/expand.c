@@ -59,7 +59,7 @@ void msc_expand_in_place(msc_op *op, msc_func *f) {
   msc_op_erase(op);
 }
 
-/* Does the layout cut a letter of the tensor whose cut needs the expansion? */
+/* True if the layout cuts a letter of the tensor that may be cut only in the expansion. */
 static bool cuts_expanding_letter(const msc_rule *rule, size_t tensor, const msc_layout *l) {
   for (int d = 0; l && d < rule->tensor[tensor].rank; d++)
     for (int i = 0; i < rule->tensor[tensor].dim[d].num && l->first[d + 1] > l->first[d]; i++)
@@ -67,8 +67,8 @@ static bool cuts_expanding_letter(const msc_rule *rule, size_t tensor, const msc
   return false;
 }
 
-/* Has the loss no kernel, so that it is always expanded into simpler losses? (label smoothing, or a mean over the rows
- * that are not ignored) */
+/* True if the loss has no kernel and is always expanded into simpler losses: with label smoothing, or as a mean over
+ * the rows that are not ignored. */
 static bool is_composed_loss(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);
 }
@@ -113,31 +113,31 @@ bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 
 /* ---- softmax cross entropy; logits [*,c], labels [*] or [*,c] ---- */
 
-/* The rows whose label is not ignored, as truth values; NULL: all rows. */
+/* Builds truth values, true for rows whose label is not ignored; NULL: no row is ignored. */
 static msc_value *kept_rows(msc_builder *b, const msc_op *op, msc_value *labels) {
   if (!msc_op_attr(op, "ignore_index")) return NULL;
   return compare(b, MSC_NE, labels, number(b, labels, (double)msc_op_int(op, "ignore_index")));
 }
 
-/* x with 0 in ignored rows; keep NULL: none is ignored. */
+/* Builds x with 0 in ignored rows; keep NULL: none is ignored. */
 static msc_value *zero_ignored(msc_builder *b, msc_value *keep, msc_value *x) {
   return keep && x ? choose(b, keep, x, number(b, x, 0)) : x;
 }
 
-/* The op's reduction of the losses of all rows. */
+/* Reduces the losses of all rows as the op's attribute says. */
 static msc_value *reduce_kept_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
   if (!msc_counts_kept_rows(op) || !rows) return reduce_loss(b, msc_op_loss_reduction(op), rows);
   msc_value *num = sum_to_scalar(b, cast(b, keep, MSC_I32)), *sum = sum_to_scalar(b, rows);
   return over(b, sum, cast(b, num, rows->type->dtype));
 }
 
-/* The labels, after a lookup into zeros that reports at run time a label that names no class. */
+/* Builds the labels, checked: a lookup into zeros reports at run time a label that names no class. */
 static msc_value *check_labels(msc_builder *b, msc_value *labels, int64_t num_classes) {
   msc_value *zeros = broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
   return msc_compute(b, "a + gather(b, a)", labels, zeros);
 }
 
-/* For each row and class, [*,c]: is the class the row's label? Ignored rows have label 0. */
+/* Builds [*,c], true where the class is the row's label. Ignored rows have label 0. */
 static msc_value *compare_with_classes(msc_builder *b, msc_value *keep, msc_value *labels, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], n = logits->dim[logits->rank - 1];
   memcpy(dim, logits->dim, sizeof dim);
@@ -148,12 +148,12 @@ static msc_value *compare_with_classes(msc_builder *b, msc_value *keep, msc_valu
   return compare(b, MSC_EQ, reshape(b, labels, logits->rank, dim), classes);
 }
 
-/* x without its last dimension, which has size 1. */
+/* Builds x without its last dimension, which has size 1. */
 static msc_value *without_last(msc_builder *b, msc_value *x) {
   return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL;
 }
 
-/* x with a dimension of size 1 behind its last one. */
+/* Builds x with a dimension of size 1 behind its last one. */
 static msc_value *with_last(msc_builder *b, msc_value *x) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < x->type->rank; d++) dim[d] = x->type->dim[d];
@@ -161,7 +161,7 @@ static msc_value *with_last(msc_builder *b, msc_value *x) {
   return reshape(b, x, x->type->rank + 1, dim);
 }
 
-/* The loss without label smoothing. */
+/* Builds the loss without label smoothing. */
 static msc_value *plain_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
                              msc_loss_reduction reduction) {
   msc_context *ctx = formula_ctx(b);
@@ -180,8 +180,8 @@ static msc_value *smooth_loss(msc_builder *b, const msc_op *op, msc_value *logit
   return reduce_kept_rows(b, op, keep, minus(b, rows, zero_ignored(b, keep, all)));
 }
 
-/* A loss without a kernel: a smoothed one, or the mean over the rows that are not ignored, which is their sum, for
- * which there are kernels, divided by their number. */
+/* Builds a loss without a kernel: a smoothed loss, or a mean over the rows that are not ignored. The latter is the sum
+ * over these rows, for which there are kernels, divided by their number. */
 static msc_value *compose_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
   msc_value *keep = kept_rows(b, op, labels);
   logits = cast(b, logits, widen_dtype(logits->type->dtype));
@@ -213,7 +213,7 @@ bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in
   return give_result(reduce_loss(b, msc_op_loss_reduction(op), cast(b, loss, in[0]->type->dtype)), out_result);
 }
 
-/* The gradient of each row's loss, [] (equal for all) or [*,1]. */
+/* Builds the gradient of each row's loss: [] if all rows have the same, else [*,1]. */
 static msc_value *row_gradient(msc_builder *b, const msc_op *op, msc_value *dloss, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < logits->rank; d++) dim[d] = d < logits->rank - 1 ? logits->dim[d] : 1, rows *= dim[d];
@@ -253,7 +253,7 @@ bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc
 
 /* ---- argmax, argmin ---- */
 
-/* The least position of an element that equals the extremum.  A NaN is the extremum if there is one. */
+/* The result is the least position of an element that equals the extremum; a NaN, if there is one, is the extremum. */
 bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *x = in[0]->type;
   int axis = axis_of(op, "axis", x->rank);

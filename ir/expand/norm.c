@@ -61,7 +61,7 @@ static bool view_channels(const msc_op *op, norm_view *out) {
   return true;
 }
 
-/* Operand v as the norm sees it, in the type of statistics. */
+/* Builds operand x as the norm sees it, in the type of statistics. */
 static msc_value *seen(msc_builder *b, const norm_view *v, msc_value *x) {
   return reshape(b, cast(b, x, widen_dtype(x->type->dtype)), v->rank, v->dim);
 }
@@ -124,7 +124,7 @@ bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in,
 
 /* ---- batch norm ---- */
 
-/* The running value: (1 - momentum) old + momentum new, of the type of old. */
+/* Builds the running value, (1 - momentum) old + momentum new, in the type of old. */
 static msc_value *update_running(msc_builder *b, const msc_op *op, msc_value *old, msc_value *new_value) {
   double momentum = msc_op_float(op, "momentum");
   if (!new_value) return NULL;
@@ -133,7 +133,7 @@ static msc_value *update_running(msc_builder *b, const msc_op *op, msc_value *ol
   return plus(b, times(b, old, number(b, old, 1 - momentum)), fresh);
 }
 
-/* The number of elements that one mean is of. */
+/* Returns the number of elements over which one mean is taken. */
 static double count_of(const norm_view *v) {
   double count = 1;
   for (int i = 0; i < v->num_over; i++) count *= (double)v->dim[v->over[i]];
@@ -174,7 +174,8 @@ static bool give_gradient_of_x(msc_builder *b, const msc_op *op, msc_value *dx, 
   return out_gradient[0] != NULL;
 }
 
-/* Gamma varies along what means are taken over: gradients of parameters are sums across. */
+/* Builds the gradients of a norm whose gamma varies along the dimensions that means are taken over: the gradients of
+ * its parameters are sums across the other dimensions. */
 static bool go_back(msc_builder *b, const msc_op *op, const norm_view *v, msc_value *const *in, msc_value *dy,
                     msc_value **out_gradient) {
   normalized n = subtract_mean(b, v, seen(b, v, in[0]));
@@ -201,8 +202,8 @@ bool backward_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in,
   return view_groups(op, &v) && go_back(b, op, &v, in, dy, out_gradient);
 }
 
-/* Gradients of gamma and beta are the sums that the gradient of x takes the means from.  Fixed statistics have no part
- * in it: that is the gradient of the expansion. */
+/* The gradients of gamma and beta are the sums from which the gradient of x takes its means. With fixed statistics
+ * there are no such means: then the gradient is that of the expansion. */
 bool backward_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *dy,
                          msc_value **out_gradient) {
   norm_view v;

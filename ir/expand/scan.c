@@ -8,7 +8,7 @@
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
 
-/* The number of blocks: a multiple of every number of parts that divides the dimension and the devices. */
+/* Returns the number of blocks: a multiple of every number of parts that divides both the dimension and the devices. */
 int64_t msc_num_blocks(const msc_op *op, int64_t n) {
   return msc_gcd(n, msc_mesh_size(&op->block->func->module->mesh));
 }
@@ -32,8 +32,8 @@ static msc_value *places(msc_builder *b, int64_t n, int rank, int d) {
 
 /* ---- cumsum, cumprod ---- */
 
-/* From the results of single blocks, total [.., blocks, 1, ..]: for each block the reduction of all blocks before it
- * (behind it in reverse). */
+/* Builds, from the results of single blocks, total [.., blocks, 1, ..], for each block the reduction of all blocks
+ * before it (behind it in reverse). */
 static msc_value *reduce_others(msc_builder *b, msc_reduction r, msc_value *total, int axis, bool reverse) {
   if (!total) return NULL;
   int rank = total->type->rank;
@@ -75,7 +75,8 @@ static ordered_values order_values(msc_builder *b, msc_op_kind kind, msc_value *
   return op ? (ordered_values){&op->out[0], &op->out[1]} : (ordered_values){NULL, NULL};
 }
 
-/* The largest elements of each block, in order, with their positions in the whole dimension: [.., candidates, ..] */
+/* Builds the largest elements of each block, sorted, with their positions in the whole dimension: [.., candidates,
+ * ..]. */
 static ordered_values candidates(msc_builder *b, const msc_op *op, msc_value *x, int axis, int64_t k) {
   const msc_type *t = x->type;
   int64_t blocks = msc_num_blocks(op, t->dim[axis]), each = t->dim[axis] / blocks, dim[MSC_MAX_RANK];

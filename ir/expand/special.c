@@ -51,7 +51,8 @@ static msc_value *scaled_tail(msc_builder *b, msc_value *x) {
   return t ? msc_compute(b, "b / (1 + 2 * a)", x, POLYNOMIAL(b, t, erfcx)) : NULL;
 }
 
-/* exp(-x^2) for x >= 0: of the part of x that has few digits the square is exact. */
+/* Builds exp(-x^2) for x >= 0. x is split in two parts, of which the first has so few digits that its square is
+ * exact. */
 static msc_value *bell(msc_builder *b, msc_value *x) {
   msc_value *near = msc_compute(b, "min(a, 30)", x), *high = msc_compute(b, "floor(a * 16) * 0.0625", near);
   return msc_compute(b, "exp(-(b * b)) * exp(-((a - b) * (a + b)))", near, high);
@@ -68,7 +69,7 @@ bool expand_erfc(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   return give_cast(b, op, complement(b, widen_operand(b, in, 0)), out_result);
 }
 
-/* exp(x^2) erfc(x); left of zero 2 exp(x^2) less that of -x */
+/* Builds exp(x^2) erfc(x); for negative x it is 2 exp(x^2) minus the value at -x. */
 bool expand_erfcx(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = widen_operand(b, in, 0), *scaled = scaled_tail(b, msc_compute(b, "abs(a)", x));
   msc_value *left = msc_compute(b, "2 * exp(a * a) - b", x, scaled);
@@ -89,7 +90,7 @@ bool expand_erfinv(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
     msc_value *newton = msc_compute(b, "a * exp(b * b) * 0.88622692545275801365", off, y);
     y = msc_compute(b, "a - b / (1 + a * b)", y, newton);
   }
-  y = msc_compute(b, "sign(a) * select(less(b, 1), c, -log(1 - b))", x, size, y); /* of 1 infinity, beyond no number */
+  y = msc_compute(b, "sign(a) * select(less(b, 1), c, -log(1 - b))", x, size, y); /* infinity at 1, NaN beyond */
   return give_cast(b, op, y, out_result);
 }
 
@@ -141,7 +142,7 @@ static msc_value *log_gamma(msc_builder *b, msc_value *x) {
   return choose(b, compare(b, MSC_LT, x, number(b, x, 8)), near, far);
 }
 
-/* How far x is from the nearest whole number, times pi. */
+/* Builds the distance of x from the nearest whole number, times pi. */
 static msc_value *angle_from_whole(msc_builder *b, msc_value *x) {
   return msc_compute(b, "(a - round(a)) * 3.14159265358979323846", x);
 }
@@ -291,7 +292,8 @@ bool expand_i1e(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
 
 /* ---- two operands ---- */
 
-/* The larger times sqrt(1 + (smaller / larger)^2), which does not overflow; of an infinity infinity. */
+/* The result is the larger magnitude times sqrt(1 + (smaller / larger)^2), which does not overflow; it is infinite if
+ * an operand is. */
 bool expand_hypot(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *u = msc_compute(b, "abs(a)", widen_operand(b, in, 0)),
             *v = msc_compute(b, "abs(a)", widen_operand(b, in, 1));
@@ -304,7 +306,7 @@ bool expand_hypot(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 /* log(exp(a) + exp(b)) */
 static msc_value *log_sum(msc_builder *b, msc_value *x, msc_value *y) {
   msc_value *most = msc_compute(b, "max(a, b)", x, y), *off = msc_compute(b, "abs(a - b)", x, y);
-  off = choose(b, compare(b, MSC_EQ, x, y), number(b, most, 0), off); /* of equal infinities too */
+  off = choose(b, compare(b, MSC_EQ, x, y), number(b, most, 0), off); /* also for equal infinities */
   return msc_compute(b, "a + log1p(exp(-b))", most, off);
 }
 
@@ -313,7 +315,7 @@ bool expand_logaddexp(msc_builder *b, const msc_op *op, msc_value *const *in, ms
   return give_cast(b, op, log_sum(b, x, y), out_result);
 }
 
-/* The last elements of the axis first, or in reverse the first ones last; -inf where none is. */
+/* Shifts x along the axis by `by` elements, forwards or in reverse; -inf fills the elements that become free. */
 static msc_value *shift(msc_builder *b, msc_value *x, int axis, int64_t by, bool reverse) {
   int64_t low[MSC_MAX_RANK] = {0}, high[MSC_MAX_RANK] = {0};
   if (!x) return NULL;
@@ -322,7 +324,7 @@ static msc_value *shift(msc_builder *b, msc_value *x, int axis, int64_t by, bool
   return pad_with(b, part_of(b, x, axis, reverse ? by : 0, reverse ? n : n - by), low, high, NULL, -INFINITY);
 }
 
-/* Spans that end at each element are joined with those before them, and are twice as long after each step. */
+/* Each step joins, for every element, the span that ends there with the span before it: spans double their length. */
 bool expand_logcumsumexp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int axis = axis_of(op, "axis", in[0]->type->rank);
   bool reverse = msc_op_bool(op, "reverse");

@@ -65,7 +65,7 @@ static const char *read_input(fbs_reader *r, uint32_t i, model_input in) {
 
 /* ---- parameters ---- */
 
-/* The shortest text that reads back as v. */
+/* Returns the shortest text that reads back as v. */
 static const char *number_text(fbs_reader *r, double v) {
   char text[40];
   for (int digits = 1; digits <= 17; digits++) {
@@ -220,7 +220,7 @@ bool fbs_read_args(fbs_reader *r) {
 
 /* ---- constants ---- */
 
-/* The elements of a constant, of which one may be a formula of the model's sizes; NULL after a report. */
+/* Returns the elements of a constant, one of which may be a formula of the model's sizes; NULL after a report. */
 static const void *constant_data(fbs_reader *r, fbs_place p, model_constant c, msc_dtype dtype) {
   uint32_t bytes = model_constant_data_num(c);
   void *data = msc_arena_copy(msc_context_arena(r->ctx), model_constant_data_data(c), bytes);
@@ -283,8 +283,8 @@ static void check_body_results(fbs_reader *r) {
     fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, "body"}, "its results are not the outputs");
 }
 
-/* Adds as results behind the outputs the new values of parameters that forward itself computes, such as running
- * statistics; `ties` ties them to the parameters. */
+/* Adds results behind the outputs: the new values of parameters that forward itself computes, such as running
+ * statistics. `ties` ties them to the parameters. */
 static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   uint32_t num_state = model_model_state_num(r->model);
   size_t first = num;

@@ -149,7 +149,7 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
 #define READ_FLAG(id)         give_flag(&h, MSC_FACT(id), model_hints_##id(t));
 #define READ_CPU_ONLY(id) \
   if (model_hints_##id(t)) add_hint_text(&h, MSC_FACT(id), model_hints_##id(t), model_hints_##id##_len(t));
-#define READ_LIMIT(id) /* of blocks: give_name */
+#define READ_LIMIT(id) /* give_name reads it, for blocks */
 
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs, size_t *num_attrs) {
   hints h = {r, p, attrs, num_attrs, true};
@@ -195,7 +195,7 @@ static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   return true;
 }
 
-/* A name for the block that no other block has, since layers made one after the other may share their name. */
+/* Returns a name for the block that no other block has, since layers made one after the other may share their name. */
 static msc_attr_value name_of_block(fbs_reader *r, const char *path) {
   bool same = r->named && !strcmp(r->named, path);
   r->num_named++;

@@ -8,8 +8,8 @@
 
 /* ---- formulas ---- */
 
-/* The factor of the product of the sizes in `set` in the polynomial that is v at the corners, times the product of the
- * distances between the two values of each size.  False: the numbers are too large. */
+/* Computes a factor of the polynomial that equals v at the corners: that of the product of the sizes in `set`, times
+ * the product of the distances between the two values of each size. False: the numbers are too large. */
 static bool find_factor(const fbs_open *o, const int64_t *v, unsigned set, int64_t *out) {
   const int64_t *from = o->point[0].size, *to = o->point[(1u << o->num_names) - 1].size;
   *out = 0;
@@ -32,7 +32,7 @@ static bool product_of(const fbs_open *o, const int64_t *size, unsigned set, int
   return true;
 }
 
-/* Is the polynomial v at the points that are no corners? */
+/* True if the polynomial also gives v at the points that are no corners. */
 static bool polynomial_holds(const fbs_open *o, const int64_t *v, const int64_t *factor, int64_t divisor) {
   for (size_t p = (size_t)1 << o->num_names; p < o->num_points; p++) {
     int64_t sum = 0, product, wanted;

@@ -26,7 +26,7 @@ static int64_t read_digits(size_text *t) {
   return v;
 }
 
-/* A number, or the value of a size that the model names. */
+/* Reads a number, or the name of a size of the model, whose value it returns. */
 static int64_t read_factor(size_text *t) {
   if (isdigit((unsigned char)*t->at)) return read_digits(t);
   const char *from = t->at;
@@ -81,7 +81,7 @@ bool fbs_apply_size(fbs_reader *r, fbs_place p, const char *text, uint32_t bytes
 
 /* ---- what the model names, and what --dim says of it ---- */
 
-/* Does --dim number i give the size `name`?  It may be called by this name, by a dimension of an input that has this
+/* True if --dim number i gives the size `name`. It may be called by this name, by a dimension of an input that has this
  * size, "x.1", or "batch" if that dimension is the batch. */
 static bool is_named(fbs_reader *r, const char *name, size_t i) {
   const char *said = r->dim[i].name;

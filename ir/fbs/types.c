@@ -47,7 +47,7 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t) {
 
 /* ---- sizes given by the user ---- */
 
-/* The size given for dimension d of an input, 0: none.  "batch" is every input's batch dimension, "x.1" one
+/* Returns the size given for dimension d of an input, 0: none. "batch" is every input's batch dimension, "x.1" one
  * dimension. */
 static int64_t dim_size(fbs_reader *r, const char *input, int d, bool is_batch) {
   const char *own = msc_arena_printf(r->scratch, "%s.%d", input, d);
@@ -82,7 +82,7 @@ const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const
   return ok ? t : NULL;
 }
 
-/* Names that --dim could have been given: "batch, x.1". */
+/* Lists the names that --dim could have been given: "batch, x.1". */
 static const char *dim_names(fbs_reader *r) {
   const char *text = "batch";
   for (size_t i = 0; i < r->num_sizes; i++)

@@ -47,8 +47,8 @@ static void refuse(writer *w, const msc_op *op, const char *fmt, ...) {
 
 static uint32_t number_by_key(numbering *n, const void *key) { return (uint32_t)(msc_table_at(n, &key) - n->item); }
 
-/* The number of a location in the file; its callers have smaller numbers. A place in IR text is not one in the model's
- * source, only its scope is: without a scope its number is 0. */
+/* Returns the number of a location in the file; its callers have smaller numbers. A place in IR text is none in the
+ * model's source, so only its scope is written: without a scope its number is 0. */
 static uint32_t loc_number(writer *w, const msc_loc *loc) {
   const msc_loc *chain[64];
   size_t depth = 0;
@@ -61,12 +61,12 @@ static uint32_t loc_number(writer *w, const msc_loc *loc) {
   return number;
 }
 
-/* The formulas recorded for this address; NULL: there are none. */
+/* Returns the formulas recorded for this address; NULL: there are none. */
 static const char *const *texts_of(const writer *w, const void *of) {
   return w->open ? fbs_open_texts(w->open, of) : NULL;
 }
 
-/* The number of the type of a value, or in an attribute, whose address is `of`. */
+/* Returns the number of the type of a value, or of a type in an attribute, whose address is `of`. */
 static uint32_t type_number(writer *w, const msc_type *t, const void *of) {
   const char *const *text = texts_of(w, of);
   const char *joined = text ? "" : NULL;
@@ -154,13 +154,13 @@ static const msc_attr_value *shard_of(const msc_op *op) {
   return v && v->kind == MSC_ATTR_DICT ? v : NULL;
 }
 
-/* The name in attribute `recompute`; NULL: it is an op's own mark, or none. */
+/* Returns the name in attribute `recompute`; NULL: it is an op's own mark, or absent. */
 static const char *recomputed_block(const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(recompute));
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
 
-/* The text in the dictionary; NULL: there is none. */
+/* Returns the name in a dictionary; NULL: there is none. */
 static const char *name_in(const msc_attr_value *v) {
   const msc_attr_value *name = v && v->kind == MSC_ATTR_DICT ? msc_find_attr(v->dict.a, v->dict.num, "name") : NULL;
   return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
@@ -173,7 +173,7 @@ static const char *block_name(const msc_op *op) {
   return shard_of(op) ? name_in(shard_of(op)) : recomputed_block(op) ? recomputed_block(op) : limited_block(op);
 }
 
-/* Is this hint of the op written with its block? */
+/* True if this hint of the op is written with its block. */
 static bool is_of_block(const msc_op *op, const char *hint) {
   const char *block = !strcmp(hint, MSC_FACT(recompute))      ? recomputed_block(op)
                       : !strcmp(hint, MSC_FACT(memory_limit)) ? limited_block(op)
@@ -272,7 +272,7 @@ static void put_op(writer *w, const msc_op *op) {
   flatbuf_end(b);
 }
 
-/* Is result i the new value of a parameter? */
+/* True if result i is the new value of a parameter. */
 static bool is_state(const writer *w, size_t result) {
   const msc_attr_value *ties = msc_func_attr(w->func, MSC_FACT(ties));
   return ties && ties->kind == MSC_ATTR_LIST && result < ties->list.num && ties->list.v[result].i >= 0;
