@@ -28,7 +28,8 @@ static void make_gradient_room(msc_reverse *r, size_t n) {
   r->wanted = msc_new_array(r->arena, bool, r->wide);
 }
 
-/* Sets the fields dresult, doperand and wanted for op; false when no gradient reaches it or none is wanted of it. */
+/* Sets the fields dresult, doperand and wanted for op. False when no gradient reaches op or none of its operands wants
+ * one. */
 static bool collect_gradients(msc_reverse *r, const msc_op *op) {
   bool arrives = false, leaves = false;
   make_gradient_room(r, op->num_in > op->num_out ? op->num_in : op->num_out);
@@ -44,8 +45,8 @@ static bool collect_gradients(msc_reverse *r, const msc_op *op) {
   return arrives && leaves;
 }
 
-/* The sum of the gradients `old` (NULL: none) and `more` of v.  Its forward op is the one that computes v: it has v's
- * dimensions, not those of a user of v. */
+/* Builds the sum of the gradients `old` (NULL: none) and `more` of v. The forward op of this sum is the one that
+ * computes v: it has v's dimensions, which a user of v may not have. */
 static msc_value *sum_of(const msc_builder *b, const msc_value *v, msc_value *old, msc_value *more) {
   msc_builder own = *b;
   if (own.forward && v->def) own.forward = v->def;

@@ -11,13 +11,13 @@ typedef struct {
   msc_op *before;   /* gradient ops are built before it; NULL: at the end */
   bool *active;     /* per value id: its gradient is wanted; see msc_mark_active */
   msc_value **grad; /* per value id: its gradient so far.  In: those of the values that the walk starts from */
-  uint32_t next_id; /* of the next value built */
-  /* Each may be NULL.  Called after the gradient ops of `forward` were built, `first` to `last`; they have it as their
+  uint32_t next_id; /* id of the next value built */
+  /* Called, unless NULL, after the gradient ops `first` to `last` of `forward` were built. They have it as their
    * forward op, except sums of the gradients that several users of a value send back: these have the op that made the
    * value. */
   bool (*built)(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
                 msc_value *const *doperand);
-  /* Called for an op whose gradient is needed and that has none; false after a report. */
+  /* Called, unless NULL, for an op whose gradient is needed and that has none; false after a report. */
   bool (*refuse)(void *user, const msc_op *op);
   void *user;
   size_t wide; /* room in the arrays below, which are the walk's own */

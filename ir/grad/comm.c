@@ -21,7 +21,7 @@ static bool set_gradient(msc_grad_ctx *g, msc_value *dx) {
   return dx != NULL;
 }
 
-/* Is this a collective of one value? Collectives are joined only after gradients are built. */
+/* True for a collective of one value. Collectives are joined only after gradients are built. */
 static bool is_alone(const msc_op *op) {
   return op->num_in == 1 ||
          msc_op_error(op, MSC_E_GRADIENT, "%s: of several values at once it has no gradient; write one for each",
@@ -32,8 +32,8 @@ static msc_value *sum_in_group(msc_grad_ctx *g, const msc_op *op, msc_value *x) 
   return in_group(g, op, OP_all_reduce, x, 0, NULL);
 }
 
-/* The gradient of a product over ranks: total times the product of the other ranks' x, computed as in
- * grad_reduce_prod. Without zeros that is the product of all divided by x; with one zero, the product of the rest, for
+/* Builds the gradient of a product over ranks: total times the product of the other ranks' x, computed as in
+ * grad_reduce_prod. Without zeros this is the product of all divided by x; with one zero, the product of the rest, on
  * the rank that has the zero. */
 static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *total) {
   msc_builder *b = &g->b;

@@ -15,14 +15,14 @@ static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) {
   return stretch_to(g, number(&g->b, x, 0), x->type);
 }
 
-/* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
+/* Sums `v` over the dimensions in which it was broadcast from the shape of `like`. */
 static msc_value *unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
   return v ? sum_to(b, v, like->rank, like->dim) : NULL;
 }
 
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
 
-/* The gradient of result 0; gradient functions of ops with one result are called only when there is one. */
+/* Returns the gradient of result 0. The functions of ops with one result are called only when there is one. */
 static msc_value *dy_of(const msc_grad_ctx *g) { return g->dresult[0]; }
 
 /* Sets the gradient of operand i to dx, summed to the shape that i was broadcast from. */
@@ -276,7 +276,7 @@ static void per_dim(const msc_op *op, const char *name, int rank, int64_t fill, 
     for (int d = 0; d < rank; d++) out_v[d] = fill;
 }
 
-/* Elements from the first to one past the last of n, `stride` apart. */
+/* Returns how many elements lie from the first to one past the last of n, `stride` apart. */
 static int64_t span(int64_t n, int64_t stride) { return n ? (n - 1) * stride + 1 : 0; }
 
 bool grad_slice(msc_grad_ctx *g, msc_op *op) {
@@ -345,8 +345,8 @@ bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(g, op, 1, msc_compute(&g->b, "gather_nd(a, b)", dy_of(g), in(op, 0)));
 }
 
-/* For each update: is it the last one of its row?  Each update writes its position to its row and reads it again.  The
- * result has the shape in which it broadcasts to updates. */
+/* Builds, for each update, whether it is the last one of its row: each update writes its position to its row and reads
+ * it again. The result has the shape in which it broadcasts to updates. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
   int64_t axis = msc_op_int(op, "axis"), num = msc_type_elems(indices), dim[MSC_MAX_RANK];
@@ -480,7 +480,7 @@ bool grad_weight_grad(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- reductions ---- */
 
-/* The dimensions that op reduces, as a mask; out_count: the number of elements reduced to one. */
+/* Returns the dimensions that op reduces, as a mask; out_count: the number of elements reduced to one. */
 static unsigned reduced_dims(const msc_op *op, int64_t *out_count) {
   const msc_type *x = in(op, 0)->type;
   int64_t dims[MSC_MAX_RANK] = {0};
@@ -494,7 +494,7 @@ static unsigned reduced_dims(const msc_op *op, int64_t *out_count) {
   return mask;
 }
 
-/* v, which is shaped like the result of a reduction, stretched to the shape of its operand. */
+/* Stretches v, which has the shape of a reduction's result, to the shape of its operand. */
 static msc_value *stretch_reduced(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
   const msc_type *x = in(op, 0)->type;
   int64_t count, dim[MSC_MAX_RANK];

@@ -12,7 +12,7 @@ struct msc_grad_ctx {
   msc_value **doperand;      /* out, per operand: its gradient; NULL where not wanted or zero */
 };
 
-/* The gradient of a composite op without a gradient function of its own: op vjp. */
+/* Builds the gradient of a composite op without a gradient function of its own: an op vjp. */
 bool grad_composite(msc_grad_ctx *g, msc_op *op);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- the forward op ---- */
 
-/* The composite op that the vjp is the gradient of, in no block's list and no value's uses; NULL after a report. */
+/* Makes the composite op of which the vjp is the gradient, in no block and in no value's uses; NULL after a report. */
 static msc_op *forward_of(const msc_op *op, msc_arena *arena) {
   msc_op_kind kind;
   const char *name = msc_op_str(op, "op");
@@ -150,7 +150,8 @@ static bool walk_back(msc_builder *b, const vjp_parts *p, msc_value *const *in, 
   return true;
 }
 
-/* The gradients of operands, from that of result 0, by the formula of the op's row; NULL where it has none. */
+/* Builds the gradients of operands from the gradient of result 0, by the formula of the op's row; NULL where the row
+ * has none. */
 static bool go_back_by_formula(msc_builder *b, const vjp_parts *p, msc_value *const *in, msc_arena *arena,
                                msc_value ***out_known) {
   msc_backward_fn *backward = msc_info(p->forward)->facts.backward;

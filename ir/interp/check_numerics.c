@@ -10,7 +10,7 @@
 
 typedef enum { ONE_DEVICE, ALL_RANKS, PARTS } run_kind;
 
-/* The number of the function's values that have a layout. */
+/* Returns how many of the function's values have a layout. */
 static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
   size_t num = 0;
   *out_num_values = f->body->num_args;
@@ -22,8 +22,8 @@ static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
   return num;
 }
 
-/* Has the op an operand without the layout that its fact in_layout wants, since the op that changes it is not built
- * yet? */
+/* True if an operand of the op lacks the layout that the fact in_layout wants, because the op that changes it is not
+ * built yet. */
 static bool is_before_relayout(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout *want = msc_wanted_layout(op, i);
@@ -80,7 +80,7 @@ static const char *result_name(const msc_func *f, size_t i) {
              : NULL;
 }
 
-/* The number of g's result that corresponds to result i of f: by name if both have names; -1: none. */
+/* Returns the number of g's result that corresponds to result i of f, by name if both have names; -1: none. */
 static int64_t matching_result(const msc_func *f, size_t i, const msc_func *g) {
   const char *name = result_name(f, i);
   size_t num = g->body->last->num_in;
@@ -152,7 +152,7 @@ static msc_tensor random_tensor(msc_arena *arena, const input_needs *t, const ms
   return x;
 }
 
-/* One set of arguments per rank, in which only parameters and state are equal on all ranks. */
+/* Makes one set of arguments per rank, in which only parameters and state are equal on all ranks. */
 static msc_tensor *random_args(msc_arena *arena, const input_needs *t, const msc_func *f, int64_t num_ranks,
                                uint64_t seed) {
   size_t num = f->body->num_args;

@@ -18,14 +18,14 @@ typedef struct {
   const int64_t *shape;
   msc_reduction reduction;
   bool no_traffic; /* shard: every rank has what it needs */
-  int num_order;   /* digits by which terms are numbered; 0: as ranks are */
+  int num_order;   /* digits that number the terms; 0: terms have the order of ranks */
   const msc_subaxis *order;
   msc_atoms moved; /* the digits whose place differs between the layouts */
 } layout_change;
 
-/* The place of the atom in the layout as a number: its dimension, and the parts into which the digits before it cut
- * that; -1: it is not there. In {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c is the second, but divides other
- * elements. */
+/* Returns the place of the atom in the layout as a number: its dimension, and the parts into which the digits before it
+ * cut that; -1: it is not there. In {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c is the second, but divides
+ * other elements. */
 static int64_t find_atom_place(const msc_atoms *atoms, const msc_layout *l, int atom) {
   for (int d = 0; d <= l->rank; d++) {
     int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
@@ -52,8 +52,8 @@ static bool cuts_with(const msc_layout *l, int d, msc_subaxis atom) {
   return false;
 }
 
-/* Do the borders of parts that the atom cuts move?  Where parts are not equal, a change of any digit of a dimension
- * moves all its borders. */
+/* True if the borders of the parts that the atom cuts move. Where parts are not equal, a change of any digit of a
+ * dimension moves all its borders. */
 static bool borders_move(const msc_type *t, const msc_layout *from, const msc_layout *to, msc_subaxis atom) {
   for (int d = 0; d < t->rank; d++) {
     bool even = msc_dim_is_even(from, t, d) && msc_dim_is_even(to, t, d);
@@ -73,7 +73,7 @@ static bool find_moved_atoms(const msc_module *m, const msc_type *t, const msc_l
   return true;
 }
 
-/* May these ranks exchange data?  They must agree in every digit that keeps its place. */
+/* True if these ranks may exchange data: they must agree in every digit that keeps its place. */
 static bool may_exchange(const layout_change *c, int64_t rank, int64_t peer) {
   if (c->no_traffic) return rank == peer;
   for (int i = 0; i < c->moved.num; i++) {
@@ -84,7 +84,7 @@ static bool may_exchange(const layout_change *c, int64_t rank, int64_t peer) {
   return rank == peer;
 }
 
-/* A rank's buffer as a piece of the global tensor. Lowered values have padding behind their part. */
+/* Returns a rank's buffer as a piece of the global tensor. Lowered values have padding behind their part. */
 static msc_piece place_in_global(const layout_change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
   msc_piece p = *msc_piece_of(c->in, v, rank);
   bool lowered = c->op->kind == OP_comm;
@@ -184,8 +184,8 @@ typedef struct {
   int64_t size; /* members */
 } group;
 
-/* The elements that an element of the result is reduced from: those at `index` of `num` members from `first` on; num 0:
- * it is zero. */
+/* Which members' elements an element of the result is reduced from: those at `index` of `num` members from `first` on;
+ * num 0: the element is zero. */
 typedef struct {
   int64_t first, num;
   int64_t index[MSC_MAX_RANK];
@@ -197,7 +197,7 @@ static source one_member(source s, int64_t member) {
   return s;
 }
 
-/* The member that sends to `me` by the op's list of source, destination, ...; -1: none does. */
+/* Returns the member that sends to `me` by the op's list of source, destination, ...; -1: none does. */
 static int64_t sender_to(const group *g, int64_t me) {
   int n = msc_op_ints(g->op, "pairs", NULL, 0);
   int64_t *pair = msc_new_array(g->in->arena, int64_t, n > 0 ? n : 1);

@@ -3,20 +3,21 @@
 #include "ir/conv.h"
 #include "ir/interp/kernel.h"
 
-/* x's index under element k of window o along one dimension; false: in the padding. */
+/* Computes x's index under element k of window o along one dimension; false: it lies in the padding. */
 static bool index_under_window(const msc_window *w, int64_t o, int64_t k, int64_t *out_x) {
   *out_x = o * w->stride + k * w->dilation - w->low;
   return *out_x >= 0 && *out_x < w->x;
 }
 
-/* The window whose element k is x's element i; false: none. */
+/* Finds the window whose element k is x's element i; false: there is none. */
 static bool find_window_over(const msc_window *w, int64_t i, int64_t k, int64_t *out_o) {
   int64_t at = i + w->low - k * w->dilation;
   *out_o = at / w->stride;
   return at >= 0 && at % w->stride == 0 && *out_o < w->y;
 }
 
-/* The op's windows with the sizes of whole tensors; msc_conv_of has the local sizes of a rank in a lowered function. */
+/* Returns the op's windows with the sizes of whole tensors; msc_conv_of gives those of a rank's part in a lowered
+ * function. */
 static msc_conv conv_of(const msc_eval *e) {
   msc_conv c = msc_conv_of(e->op);
   const msc_piece *x = &e->in[0], *y = e->op->kind == OP_conv2d_weight_grad ? &e->in[1] : &e->out[0];
@@ -116,8 +117,8 @@ void eval_conv2d_weight_grad(msc_eval *e) {
 
 static bool is_nan(msc_dtype d, msc_scalar v) { return msc_is_float(d) && v.f != v.f; }
 
-/* The largest element of each window; for max_pool_index its number in the window. Rows that a halo has beyond the edge
- * of the image hold the smallest value. */
+/* Computes the largest element of each window; for max_pool_index its number in the window. Rows of a halo beyond the
+ * edge of the image hold the smallest value. */
 void eval_max_pool(msc_eval *e) {
   msc_conv c = conv_of(e);
   msc_dtype d = e->in[0].dtype;

@@ -18,7 +18,8 @@ void eval_cast(msc_eval *e) {
     msc_piece_put(e, 0, index, convert(e->in[0].dtype, e->out[0].dtype, msc_piece_get(e, 0, index)));
 }
 
-/* Multiplies by the number of micro-batches, unless the op takes a mean: all are assumed equal to this one. */
+/* Multiplies by the number of micro-batches, unless the op takes a mean: all micro-batches are assumed to be equal to
+ * this one. */
 void eval_accumulate(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, MSC_FACT(count));
@@ -53,7 +54,7 @@ static msc_scalar divide_ints(msc_dtype d, msc_scalar a, msc_scalar b) {
 
 static msc_scalar shift_ints(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_scalar b) {
   uint64_t bits = 8 * (uint64_t)msc_dtype_bytes(d);
-  bool far = b.u >= bits; /* a negative number too */
+  bool far = b.u >= bits; /* also true for a negative b */
   if (code == SCALAR_shl) return (msc_scalar){.u = far ? 0 : a.u << b.u};
   if (msc_is_unsigned(d)) return (msc_scalar){.u = far ? 0 : a.u >> b.u};
   int64_t ones = a.i < 0 ? -1 : 0;

@@ -1,11 +1,11 @@
 /* halo.c: an operand of which a rank holds a part in; the part with the rows of neighbours that the op's windows see
- * out: before lowering when the op reads its operand, after it by a comm. */
+ * out. Before lowering this happens when the op reads its operand, after lowering by a comm. */
 #include <string.h>
 
 #include "ir/conv.h"
 #include "ir/interp/kernel.h"
 
-/* Do the ranks differ at most in the digits that cut the dimensions of `dims`? */
+/* True if the ranks differ at most in the digits that cut the dimensions of `dims`. */
 static bool differ_only_in(const msc_interp *in, const msc_layout *l, unsigned dims, int64_t rank, int64_t peer) {
   for (int d = 0; d < l->rank; d++)
     for (int i = l->first[d]; (dims >> d & 1) && i < l->first[d + 1]; i++)

@@ -14,12 +14,12 @@ static int64_t check_index(msc_eval *e, size_t operand, const int64_t *index, in
   return 0;
 }
 
-/* Is the indexed dimension cut between ranks, so that rows of others count as zeros? */
+/* True if the indexed dimension is cut between ranks, so that rows of other ranks count as zeros. */
 static bool is_part(const msc_eval *e, const msc_piece *p, int64_t axis) {
   return e->start >= 0 || p->box.size[axis] < p->full[axis];
 }
 
-/* The number in the whole tensor of the first row of a lowered op's part; 0 before lowering. */
+/* Returns the number in the whole tensor of the first row of a lowered op's part; 0 before lowering. */
 static int64_t first_row(const msc_eval *e) { return e->start > 0 ? e->start : 0; }
 
 static bool piece_holds(const msc_piece *p, int64_t dim, int64_t i) {
@@ -68,8 +68,8 @@ void eval_scatter_add(msc_eval *e) {
   store_sums(e, sum);
 }
 
-/* The sum of the updates that entries [from, to) of operand `order` name, in double, as a balanced tree over `blocks`
- * blocks of `each` updates, of which the first one is update `first`. */
+/* Returns the sum of the updates that entries [from, to) of operand `order` name, in double, as a balanced tree over
+ * `blocks` blocks of `each` updates; the first block begins with update `first`. */
 static msc_scalar sum_blocks(msc_eval *e, int64_t *index, int64_t from, int64_t to, int64_t first, int64_t blocks,
                              int64_t each) {
   msc_scalar sum = {0}, right;

@@ -18,7 +18,8 @@ static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
   return n;
 }
 
-/* The global type, with its layout, of a part of type `local` with these facts; `local` when there are none. */
+/* Returns the global type, with its layout, of a part of type `local` with these facts; `local` itself without
+ * facts. */
 static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout,
                                   const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];
@@ -41,8 +42,8 @@ static const msc_type *type_of_result(const msc_interp *in, size_t i) {
   return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
 }
 
-/* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or (`behind`) minus
- * the number of its elements; MSC_NO_START: there is none. */
+/* Returns entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or
+ * (`behind`) minus the number of its elements; MSC_NO_START: there is none. */
 static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) {
   const msc_attr_value *starts = msc_func_attr(in->f, MSC_FACT(starts));
   if (!starts || number < 0 || (size_t)number >= starts->list.num) return MSC_NO_START;
@@ -59,7 +60,8 @@ static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) 
   return msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(behind)) ? -box.size[dim->i] : box.begin[dim->i];
 }
 
-/* The first element of the rank's part of the dimension that op's fact `start` names; MSC_NO_START: it has none. */
+/* Returns the first element of the rank's part of the dimension that op's fact `start` names; MSC_NO_START: op has no
+ * such fact. */
 static int64_t start_of_part(const msc_interp *in, const msc_op *op, int64_t rank) {
   const msc_attr_value *number = msc_op_attr(op, MSC_FACT(start));
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
@@ -144,8 +146,8 @@ static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
   return true;
 }
 
-/* Runs a composite that is cut. Its meaning is that of its expansion on whole tensors: so operands are joined, and
- * results are cut. */
+/* Runs a composite whose tensors are cut. It means what its expansion does on whole tensors: so operands are joined,
+ * and results are cut again. */
 static bool run_joined(const msc_interp *in, const msc_op *op) {
   msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1),
              *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
@@ -235,7 +237,7 @@ bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, 
   return run_parts(&in, args, out_results);
 }
 
-/* Argument i for a rank: its part, with padding behind it if the function is lowered. */
+/* Makes argument i for a rank: its part, with padding behind it if the function is lowered. */
 static msc_tensor lowered_arg(const msc_interp *in, size_t i, int64_t rank, msc_tensor part) {
   return in->f->body->args[i]->type->layout ? part : msc_tensor_pad(in->m, in->arena, type_of_arg(in, i), rank, &part);
 }
@@ -267,7 +269,7 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 
 /* ---- how much work ---- */
 
-/* The number of operations that the op takes, as a double, which does not overflow in sums over a model. */
+/* Returns the number of operations of the op, as a double, so that sums over a model do not overflow. */
 static double op_work(const msc_op *op, msc_arena *arena) {
   double most = 1;
   for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));

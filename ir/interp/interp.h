@@ -26,7 +26,7 @@ typedef struct {
 msc_tensor msc_tensor_new(msc_arena *arena, const msc_type *type); /* zeros */
 /* Returns element i as a double; 64-bit integers may round. */
 double msc_tensor_get(const msc_tensor *t, int64_t i);
-/* Is v a constant whose elements are all the number c, held as one? */
+/* True if v is a constant that stores one element, c, for all its elements. */
 bool msc_is_splat(const msc_value *v, double c);
 void msc_tensor_set(msc_tensor *t, int64_t i, double v);
 
@@ -42,17 +42,18 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
  * functions have no other form. */
 bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
-/* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0
- * hold the identity. */
+/* Returns the part of a global tensor that a rank holds. Of a partial value, ranks with a digit above 0 hold the
+ * identity. */
 msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout,
                            int64_t rank);
-/* Copy a part into a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type, with
- * its layout. */
+/* Copy a part into a buffer as large as the largest part (box.h), and back; `whole`: the global type, with its
+ * layout. */
 msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                           const msc_tensor *part);
 msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                             const msc_tensor *padded);
-/* The reverse of msc_tensor_part; part[rank].  NULL, or in `arena` how replicas differ. */
+/* Joins part[rank] to the global tensor: the reverse of msc_tensor_part. Returns NULL, or a text in `arena` that says
+ * how replicas differ. */
 const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout,
                             const msc_tensor *part, msc_tensor *out_whole);
 

@@ -7,7 +7,7 @@
 #include "ir/op_table.h"
 #include "ir/scalar.h"
 
-/* The elements `box` of a tensor of `full` elements per dimension, row-major. */
+/* A piece of a tensor that has `full` elements per dimension: its elements `box`, row-major. */
 typedef struct {
   msc_dtype dtype;
   int rank;
@@ -31,7 +31,7 @@ typedef struct {
   msc_box_mesh mesh;
   int64_t num_ranks;
   bool one_device;  /* layouts are ignored */
-  msc_piece *piece; /* of value v on rank r: [v->id * num_ranks + r] */
+  msc_piece *piece; /* the piece of value v on rank r: [v->id * num_ranks + r] */
 } msc_interp;
 
 static inline msc_piece *msc_piece_of(const msc_interp *in, const msc_value *v, int64_t rank) {
@@ -52,7 +52,7 @@ struct msc_eval {
   const char *fault; /* the first error, NULL: none; the kernel goes on after one */
 };
 
-/* The op's attribute `axis`, counted from the front; it may count from behind. */
+/* Returns the op's attribute `axis`, which may count from the end, as a dimension. */
 static inline int64_t msc_eval_axis(const msc_eval *e, int rank) {
   int64_t axis = msc_op_int(e->op, "axis");
   return axis < 0 ? axis + rank : axis;
@@ -66,8 +66,8 @@ int64_t msc_piece_offset(const msc_piece *p, const int64_t *index); /* -1: it do
 msc_scalar msc_load(msc_dtype dtype, const void *data, int64_t offset);
 void msc_store(msc_dtype dtype, void *data, int64_t offset, msc_scalar v); /* rounds, wraps */
 
-/* for (bool more = msc_first_index(p, index); more; more = msc_next_index(p, index)) goes over global
- * indexes in order. */
+/* Go over the global indexes of a piece in order: for (bool more = msc_first_index(p, index); more; more =
+ * msc_next_index(p, index)). */
 bool msc_first_index(const msc_piece *p, int64_t *out_index);
 bool msc_next_index(const msc_piece *p, int64_t *index);
 
@@ -90,7 +90,7 @@ msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype dtype, msc_scalar a, m
 msc_scalar msc_reduce(msc_reduction r, msc_dtype dtype, msc_scalar a, msc_scalar b);
 /* Reduces `num` terms in the order in which ranks do: ((0+1)+(2+3))+(4+5). */
 msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype dtype, int64_t num, const msc_scalar *term);
-msc_scalar msc_identity(msc_reduction r, msc_dtype dtype); /* changes nothing: 0, 1, or an infinity */
+msc_scalar msc_identity(msc_reduction r, msc_dtype dtype); /* the identity: 0, 1, or an infinity */
 
 /* ---- interp/collective.c: results of a collective on all ranks ---- */
 

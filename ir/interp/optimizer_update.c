@@ -25,7 +25,7 @@
 #include "ir/interp/kernel.h"
 
 static double get_rate(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
-/* The operand rate, where there is one, or the attribute lr. */
+/* Returns the operand rate if there is one, else the attribute lr. */
 static double get_lr(msc_eval *e, const int64_t *index) {
   int i = msc_operand_called(e->op, "rate");
   return i < 0 ? get_rate(e, "lr") : msc_piece_get(e, (size_t)i, index).f;
@@ -96,7 +96,7 @@ static void step_adagrad(msc_eval *e, const int64_t *index) {
   put_f64(e, 1, index, v);
 }
 
-/* The gradient over the root of the mean of its squares, which is result and operand v. */
+/* Returns the gradient divided by the root of the mean of its squares, which is result and operand v. */
 static double scale_by_mean_square(msc_eval *e, const int64_t *index, size_t v) {
   double g = get_f64(e, v + 1, index) + get_rate(e, "weight_decay") * get_f64(e, 0, index);
   double alpha = get_rate(e, "alpha"), mean = alpha * get_f64(e, v, index) + (1 - alpha) * g * g;
@@ -178,7 +178,8 @@ static double step_lazy_adam(msc_eval *e, const int64_t *index, double g) {
   return sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) * m / (sqrt(v) + get_rate(e, "eps"));
 }
 
-/* The sum of the gradients of an element of the row that entries [from, to) of `indices` name. */
+/* Returns the sum of the gradients of one element of a row, over the entries [from, to) of `indices` that name this
+ * row. */
 static double sum_numbered(msc_eval *e, int64_t from, int64_t to, const int64_t *index) {
   double sum = 0;
   int64_t at[MSC_MAX_RANK];

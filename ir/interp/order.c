@@ -9,7 +9,7 @@ static msc_piece rows_along(const msc_piece *p, int64_t axis) {
   return rows;
 }
 
-/* Is a less than b, where NaN is the largest number? */
+/* True if a is less than b, where NaN is the largest number. */
 static bool sorts_before(msc_dtype dtype, msc_scalar a, msc_scalar b) {
   if (msc_is_float(dtype) && b.f != b.f) return a.f == a.f;
   return msc_scalar_less(dtype, a, b);

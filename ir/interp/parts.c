@@ -48,7 +48,8 @@ msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tens
   return (msc_tensor){type_of_piece(m, &to), to.data};
 }
 
-/* The rank that has this rank's digits where the layout uses them, and 0 elsewhere: the first of its replicas. */
+/* Returns the rank that has this rank's digits where the layout uses them, and 0 elsewhere: the first of its
+ * replicas. */
 static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int64_t rank) {
   int64_t first = 0;
   for (int i = 0; i < l->first[l->rank] + l->num_partial; i++)
@@ -56,7 +57,7 @@ static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int6
   return first;
 }
 
-/* A rank's part as a piece of the whole tensor; `padded`: with its padding. */
+/* Returns a rank's part as a piece of the whole tensor; `padded`: with its padding. */
 static msc_piece place_part(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank,
                             void *data, bool padded) {
   msc_piece p = msc_piece_whole(type, data);
@@ -69,7 +70,7 @@ static void move_box(const msc_box *box, const msc_piece *to, const msc_piece *f
   msc_box_copy(to->rank, box, &to->box, to->data, &from->box, from->data, (size_t)msc_dtype_bytes(to->dtype));
 }
 
-/* The part with padding (pads) or without; `part` has the other form. */
+/* Copies a part: `pads` adds its padding, else the padding is removed. */
 static msc_tensor change_padding(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                                  const msc_tensor *part, bool pads) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);

@@ -8,7 +8,7 @@
 
 /* ---- scalars ---- */
 
-/* Range of an integer type; i1 is 0..1. */
+/* Computes the range of an integer type; that of i1 is 0 .. 1. */
 static void integer_range(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
   int bits = d == MSC_I1 ? 1 : 8 * (int)msc_dtype_bytes(d);
   bool sign = msc_dtype_class_of(d) == MSC_CLASS_INT;
@@ -16,7 +16,7 @@ static void integer_range(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
   *out_min = sign ? -(int64_t)*out_max - 1 : 0;
 }
 
-/* A float as an element of type d: rounded toward zero, the nearest number when out of range, 0 for NaN. */
+/* Converts a float to an element of type d: rounded toward zero, the nearest number when out of range, 0 for NaN. */
 msc_scalar msc_scalar_of(msc_dtype d, double v) {
   int64_t min;
   uint64_t max;

@@ -3,7 +3,7 @@
 #include "ir/interp/kernel.h"
 #include "ir/abi/philox.h"
 
-/* The row-major number of an element of result 0 in the whole tensor. */
+/* Returns the row-major number of an element of result 0 in the whole tensor. */
 static int64_t number_in_whole(const msc_eval *e, const int64_t *index) {
   const msc_piece *y = &e->out[0];
   int64_t place = 0;
@@ -12,13 +12,13 @@ static int64_t number_in_whole(const msc_eval *e, const int64_t *index) {
   return place;
 }
 
-/* The random word of an element; `key`: the number of operand `seed`, behind which `step` is. */
+/* Returns the random word of an element; `key`: the number of operand `seed`, which operand `step` follows. */
 static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
   uint64_t seed = msc_piece_get(e, key, NULL).u, step = msc_piece_get(e, key + 1, NULL).u;
   return msc_philox_element(seed, number_in_whole(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
 }
 
-/* Uniform numbers below 1: as many of a word's first bits as the element type has digits. */
+/* Computes uniform numbers below 1: each has as many of a word's first bits as its element type has digits. */
 void eval_uniform(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];

@@ -7,7 +7,7 @@
 
 /* ---- matrix products ---- */
 
-/* An element of the product of a and b, summed over the k that the rank holds; leading dimensions broadcast. */
+/* Returns an element of the product of a and b, summed over the k that the rank holds; leading dimensions broadcast. */
 msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
   const msc_piece *a = &e->in[0], *y = &e->out[0];
   bool ta = msc_op_bool(e->op, "transpose_a"), tb = msc_op_bool(e->op, "transpose_b");
@@ -64,7 +64,8 @@ void eval_weight_grad(msc_eval *e) {
 
 /* ---- reductions ---- */
 
-/* The divisor of a mean, the number of terms in the whole tensor: the fact `count` after lowering, else of_shape. */
+/* Returns the divisor of a mean, the number of terms in the whole tensor: the fact `count` after lowering, else
+ * of_shape. */
 static double mean_count(const msc_eval *e, int64_t of_shape) {
   const msc_attr_value *count = msc_op_attr(e->op, MSC_FACT(count));
   return (double)(count ? count->i : of_shape);
@@ -98,7 +99,7 @@ typedef struct {
   double max, log_sum; /* log of the sum of exp(x - max) */
 } row_stats;
 
-/* An element of operand 0; minus infinity in a column that is padding. */
+/* Returns an element of operand 0; minus infinity in a column that is padding. */
 static double score_at(msc_eval *e, const int64_t *index) {
   const msc_attr_value *classes = msc_op_attr(e->op, MSC_FACT(classes));
   return classes && index[e->in[0].rank - 1] >= classes->i ? -INFINITY : msc_piece_get(e, 0, index).f;
@@ -139,7 +140,7 @@ static bool is_ignored(msc_eval *e, const int64_t *index) {
   return msc_op_attr(e->op, "ignore_index") && msc_piece_get(e, 1, index).i == msc_op_int(e->op, "ignore_index");
 }
 
-/* Weight of class c in the label of this row: a probability, or 1 for the class named. */
+/* Returns the weight of class c in the label of this row: a probability, or 1 for the class that it names. */
 static double label_weight(msc_eval *e, const int64_t *index, int64_t c) {
   int last = e->in[0].rank - 1;
   int64_t at[MSC_MAX_RANK];

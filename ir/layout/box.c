@@ -93,7 +93,7 @@ int64_t msc_group_index(const msc_box_mesh *mesh, int num, const msc_digit *digi
   return index;
 }
 
-/* The difference in rank between group member `index` and member 0. */
+/* Returns the difference in rank between group member `index` and member 0. */
 static int64_t member_offset(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t index) {
   int64_t offset = 0;
   for (int i = num - 1; i >= 0; i--) {
@@ -103,7 +103,7 @@ static int64_t member_offset(const msc_box_mesh *mesh, int num, const msc_digit 
   return offset;
 }
 
-/* The difference in rank between `rank` and member 0 of its group over these digits. */
+/* Returns the difference in rank between `rank` and member 0 of its group over these digits. */
 static int64_t own_offset(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank) {
   return member_offset(mesh, num, digit, msc_group_index(mesh, num, digit, rank));
 }
@@ -114,7 +114,7 @@ int64_t msc_group_member(const msc_box_mesh *mesh, int num, const msc_digit *dig
 
 /* ---- boxes ---- */
 
-/* The end of the run of digits of one axis that begins at i; they act as one cut. */
+/* Returns the end of the run of digits of one axis that begins at i; these digits act as one cut. */
 static int same_axis(const msc_box_layout *l, int i, int end) {
   int j = i + 1;
   while (j < end && l->digit[j].axis == l->digit[i].axis) j++;
@@ -261,7 +261,8 @@ static bool add_borders(const msc_box_layout *l, int axis, uint64_t *border, int
   return true;
 }
 
-/* The digits that all borders of the two layouts make; false when two borders of an axis do not divide each other. */
+/* Computes the digits that all borders of the two layouts make; false when two borders of an axis do not divide each
+ * other. */
 static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, const msc_box_layout *b, digit_list *out) {
   out->num = 0;
   for (int axis = 0; axis < mesh->num_axes; axis++) {
@@ -333,7 +334,7 @@ static bool compare_layouts(layout_change *c, const msc_box_layout *to) {
   return true;
 }
 
-/* The part that holds element `at`, which is never an empty one. */
+/* Returns the part that holds element `at`; it is never an empty one. */
 static int64_t part_at(const int64_t *split, int64_t parts, int64_t at) {
   int64_t low = 0, high = parts; /* split[low] <= at < split[high] */
   while (high - low > 1) {
@@ -344,7 +345,8 @@ static int64_t part_at(const int64_t *split, int64_t parts, int64_t at) {
   return low;
 }
 
-/* The block of `from` that holds element `at` of dimension d: returns what its digits add to its holder's rank. */
+/* Finds the block of `from` that holds element `at` of dimension d: returns what the block's digits add to its holder's
+ * rank. */
 static int64_t block_at(const layout_change *c, int d, int64_t at, int64_t *out_end) {
   const msc_box_layout *l = c->from;
   const int64_t *split = split_of(l, d);

@@ -60,21 +60,21 @@ int64_t msc_digit_stride(const msc_box_mesh *mesh, msc_digit d);
 /* The group of a rank over some digits: the ranks that differ from it in these digits only.  Members are numbered in
  * mixed radix, first digit major. */
 int64_t msc_group_size(int num, const msc_digit *digit);
-int64_t msc_box_parts(const msc_box_layout *l, int d); /* that dimension d is cut into */
+int64_t msc_box_parts(const msc_box_layout *l, int d); /* parts of dimension d */
 int64_t msc_group_index(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank);
 int64_t msc_group_member(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank, int64_t index);
 
-/* Elements the rank holds.  A part at the end of an uneven dimension may be empty (size 0). */
+/* Computes which elements the rank holds. A part at the end of an uneven dimension may be empty (size 0). */
 void msc_box_of(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank,
                 msc_box *out_box);
-/* Sizes of the largest part, which buffers are made for. */
+/* Computes the sizes of the largest part, for which buffers are made. */
 void msc_box_largest(const msc_box_layout *l, const int64_t *shape, int64_t *out_size);
-/* The box of memory the rank's part lies in: it begins where the part does and is as large as the largest part.  What
- * it has behind the part is padding. */
+/* Computes the box of memory in which the rank's part lies: it begins where the part does and is as large as the
+ * largest part. The rest of it is padding. */
 void msc_box_buffer(const msc_box_mesh *mesh, const msc_box_layout *l, const int64_t *shape, int64_t rank,
                     msc_box *out_box);
 int64_t msc_box_elems(int rank, const msc_box *b);
-/* False when the boxes share no element; a scalar (rank 0) is one element. */
+/* Computes the elements that two boxes share; false: there are none. A scalar (rank 0) is one element. */
 bool msc_box_intersect(int rank, const msc_box *a, const msc_box *b, msc_box *out_box);
 
 /* Calls fn for every run of elements of `piece` that is contiguous in two row-major buffers, which have room for box_a
@@ -111,7 +111,7 @@ typedef enum {
 /* One call of alloc; the caller frees pull->piece (NULL when there are no pieces), which holds the peers too. */
 msc_pull_status msc_pull_of(const msc_box_mesh *mesh, const msc_box_layout *from, const msc_box_layout *to,
                             const int64_t *shape, int64_t rank, msc_box_alloc *alloc, void *user, msc_pull *out_pull);
-/* Elements the rank receives: those of pieces and terms whose peer is not the rank itself. */
+/* Returns how many elements the rank receives: those of pieces and terms whose peer is another rank. */
 int64_t msc_pull_received(const msc_pull *pull, int rank_of_tensor, int64_t rank);
 
 #endif
