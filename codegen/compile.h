@@ -92,7 +92,7 @@ typedef struct {
   uint64_t inputs;     /* all slots */
   uint64_t scratch;    /* the largest section's */
   uint64_t constants;
-  uint64_t workspace;  /* of a GPU's libraries */
+  uint64_t workspace;  /* what a GPU's libraries need */
   uint64_t host, disk; /* bytes of offloaded values, which are not on the device */
 } msc_plan_memory;
 

@@ -12,8 +12,8 @@
  * f16 and bf16 are widened where they are packed, which is exact, and a is packed then in any case, its rows as they
  * lie unless it is transposed; c and bias are f32.
  *
- * In pairs: an element of panels and rows is two neighbouring terms of bf16, which vdpbf16ps multiplies and adds, the
- * second first, each by fma that takes denormals as zero and makes zero of them; a is read where it lies unless it is
+ * In pairs, an element of panels and rows is two neighbouring terms of bf16.  vdpbf16ps multiplies and adds them, the
+ * second term first, each by an fma for which denormal operands and results are zero.  a is read in place unless it is
  * transposed, or zeros fill its blocks.  product_tiles.c takes the same panels. */
 #include <string.h>
 

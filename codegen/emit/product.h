@@ -269,7 +269,7 @@ static inline LLVMValueRef is_trait_set(product *p, int trait) {
 typedef struct {
   LLVMValueRef c, step_c, columns;
   LLVMValueRef bias;
-  LLVMValueRef has_bias, step_bias; /* i64, 0 or 1; elements from row to row, 0: all rows have one */
+  LLVMValueRef has_bias, step_bias; /* i64, 0 or 1; elements from row to row, 0: one row serves all */
   LLVMValueRef floor;               /* of what is stored */
 } result;
 

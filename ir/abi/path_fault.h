@@ -1,6 +1,6 @@
-/* path_fault.h: whether a file cannot be written because of the path that the user gave, so that another try would fail
- * as this one did, or because of the machine, as with a disk that is full or has become read-only.  The first ends msc
- * with 1, the second with 3. */
+/* path_fault.h: an error of writing a file in; out: whether it is due to the path that the user gave, so that another
+ * try would fail, too, or to the machine, such as a disk that is full or has become read-only. msc exits with 1 in the
+ * first case, with 3 in the second. */
 #ifndef MSC_IR_ABI_PATH_FAULT_H
 #define MSC_IR_ABI_PATH_FAULT_H
 

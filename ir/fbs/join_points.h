@@ -57,7 +57,8 @@ const char *const *fbs_open_texts(const fbs_open *o, const void *of);
 /* The number that is `v[i]` at point i, as a formula, "" if it is always the same; NULL: there is none. */
 const char *fbs_formula(fbs_open *o, const int64_t *v);
 
-/* write_fbs.c: as msc_write_fbs, of the first point's module with formulas. */
+/* Writes the first point's module, with formulas, as the bytes of a model.fbs (write_fbs.c); otherwise like
+ * msc_write_fbs. */
 const void *fbs_write_open(const fbs_open *o, msc_arena *arena, size_t *out_bytes);
 
 #endif

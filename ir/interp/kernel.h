@@ -47,7 +47,8 @@ struct msc_eval {
   msc_piece *in, *out;
   /* of a lowered op: where this rank's part of the indexed dimension begins; MSC_NO_START: the dimension is whole */
   int64_t start;
-  /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
+  /* of a lowered random op: for each dimension, where this rank's part begins, and the size of the whole tensor; NULL:
+   * the part is the whole tensor */
   const int64_t *begin, *whole;
   const char *fault; /* the first error, NULL: none; the kernel goes on after one */
 };

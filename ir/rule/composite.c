@@ -41,7 +41,7 @@ bool rule_batch_norm(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* x [*,(hf)] with two halves h -> [*,f] */
+/* Gives x the letters [*,(hf)], where h are the two halves, and the result [*,f]. */
 bool rule_glu(const msc_op *op, msc_rule *rule) {
   int last = msc_rule_tensor_type(op, 0)->rank - 1;
   for (size_t i = 0; i < 2; i++) {
