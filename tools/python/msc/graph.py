@@ -13,7 +13,7 @@ from msc.ops import ROWS, Error, Type, counted, dimension_of, made_by_build, res
 
 BLOCK_HINTS = tuple(name for _, name, _, _ in file.SCHEMA["Hints"])
 HINTS = tuple(name for name in BLOCK_HINTS if name not in ("shard", "memory_limit"))
-NUMBERS = {name for _, name, kind, _ in file.SCHEMA["Hints"] if kind in ("i32", "i64", "u8")} | {"cache_rows"}
+HINT_KINDS = {name: kind for table in ("Parameter", "Hints") for _, name, kind, _ in file.SCHEMA[table]}
 OPTIMIZERS = tuple(made_by_build("ops.json")["optimizers"])  # the rows of passes/2_train/optimizer_kinds.def
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -244,20 +244,26 @@ def _hint_fields(hints, known=HINTS):
         value = _plain(value)
         if value is None:
             continue
-        if name in ("in_strategy", "out_strategy"):
-            fields[name] = [{"parts": parts} for parts in value]
-        elif name in ("recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute"):
-            fields[name] = int(value)
-        else:
-            _check_number(name, value)
-            fields[name] = value
+        _check_hint(name, value)
+        fields[name] = [{"parts": parts} for parts in value] if HINT_KINDS[name] == "[Split]" else value
     return fields
 
 
-def _check_number(name, value):
-    """In a file -1 stands for what is not given; whoever says it means something else."""
-    if name in NUMBERS and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise Error(f"{name}={value!r} must be a whole number from 0 on")
+# By the kind that a hint, or a mark of a parameter, has in a file: what is one, and how it is called.  -1 stands there
+# for what is not given; whoever says it means something else.
+_COUNT = (lambda value: _is_whole(value) and not isinstance(value, bool) and value >= 0, "a whole number from 0 on")
+_FLAG = (lambda value: _is_whole(value) and value in (0, 1), "True or False")
+SAID_OF_HINTS = {
+    "i32": _COUNT, "i64": _COUNT, "u8": _COUNT, "bool": _FLAG, "i8": _FLAG, "str": SAID["str"],
+    "[str]": (_are_all(SAID["str"][0]), "a list of texts"), "[i64]": SAID["ints"],
+    "[Split]": (_are_all(SAID["ints"][0]), "a list of lists of whole numbers")
+}
+
+
+def _check_hint(name, value):
+    is_one, called = SAID_OF_HINTS[HINT_KINDS[name]]
+    if not is_one(value):
+        raise Error(f"{name}={value!r} must be {called}")
 
 
 def _init_fields(init):
@@ -357,7 +363,7 @@ class Graph:
             if mark not in known:
                 raise Error(f"a parameter has no mark {mark}{_nearest(mark, known)}")
             if marks[mark] is not None:
-                _check_number(mark, _plain(marks[mark]))
+                _check_hint(mark, _plain(marks[mark]))
         t = self._value(dtype, shape)
         fields = dict(marks, name=name, value=t.number, loc=self._loc(), block=self._scope())
         if init is None and not weights:
