@@ -144,15 +144,18 @@ expect(f"run one.bin {RUN} --steps 9 --ckpt-dir d --resume", 1, lambda text: ""
 shutil.rmtree("d")
 
 # A plan that has numbers of its own, the scale of the loss, goes on from a checkpoint without them.
-expect("compile net.mlir -o scaled.bin --set variable_lr=true --set loss_scale=dynamic", 0, None)
-for plan in ("one.bin", "scaled.bin"):
+SCALED = "--set variable_lr=true --set loss_scale=dynamic"
+expect(f"compile net.mlir -o scaled.bin {SCALED}", 0, None)
+expect(f"compile net.mlir -o stages.bin {SCALED} --set device_num=2 --set pipeline_stages=2 "
+       "--set parallel_mode=semi_auto_parallel", 0, None)
+for plan in ("one.bin", "scaled.bin", "stages.bin"):
     shutil.copytree("good", "d")
     run = expect(f"run {plan} {RUN} --steps 9 --ckpt-dir d --resume", 0, None)
     got = losses(map(json.loads, run.stdout.decode().splitlines()))
     lacks = re.findall(r"warning: d/step-000000000007 lacks (\S+): it begins as the plan says", run.stderr.decode())
     if plan == "one.bin":
         want = got
-    expect.check(f"{plan}: lacks {lacks}", lacks == (["loss_scale", "loss_scale.good"] if plan == "scaled.bin" else []))
+    expect.check(f"{plan}: lacks {lacks}", lacks == ([] if plan == "one.bin" else ["loss_scale", "loss_scale.good"]))
     expect.check(f"{plan}: {got}", len(got) == 2 and all(abs(a - b) < 1e-5 * abs(b) for a, b in zip(got, want)))
     shutil.rmtree("d")
 

@@ -73,10 +73,9 @@ static bool has_same_atoms(const reshard_problem *a, const reshard_problem *b) {
 }
 
 static priced_graph *find_graph(reshard_uneven_costs *c, const reshard_problem *p) {
-  uint64_t hash = msc_mix(0, (uint64_t)(uintptr_t)p->type);
+  uint64_t hash = msc_mix_pointer(0, p->type);
   for (int i = 0; i < p->num_atoms; i++)
-    hash =
-        msc_mix(hash, (uint64_t)p->digit[i][0].axis << 48 ^ (uint64_t)p->digit[i][0].pre << 24 ^ (uint64_t)p->size[i]);
+    hash = msc_mix(msc_mix(msc_mix(hash, p->digit[i][0].axis), p->digit[i][0].pre), (uint64_t)p->size[i]);
   MSC_INDEX_EACH(&c->graphs, hash, i) if (has_same_atoms(&c->graph[i]->p, p)) return c->graph[i];
   priced_graph *g = msc_new(c->arena, priced_graph);
   g->p = *p;
