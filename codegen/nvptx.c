@@ -16,8 +16,10 @@ static void annotate(msc_llvm *l, LLVMValueRef fn, const char *key, unsigned val
                               LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
 }
 
-/* Returns a mask of the scalars that a program uses in f32 alone: its kernel for a GPU takes these as f32. */
+/* Returns a mask of the scalars that a program uses in f32 alone: its kernel for a GPU takes these as f32. The kernel
+ * of a builtin, which has no program, takes all as f64. */
 uint64_t msc_nvptx_narrow_scalars(const msc_program *p) {
+  if (!p->head.num_instrs) return 0;
   uint64_t narrow = p->head.num_scalars ? UINT64_MAX >> (MSC_NEST_SCALARS - p->head.num_scalars) : 0;
   for (int i = 1; i < p->head.num_instrs; i++)
     if (p->instr[i].code == NEST_SCALAR && p->instr[i].dtype != MSC_F32) narrow &= ~(UINT64_C(1) << p->instr[i].imm);

@@ -1,76 +1,11 @@
 /* cuda_order.c: a kernel of ir/abi/builtin.h in; its code for a GPU out. Correct rather than fast: a scan runs along a
  * row in one thread; a sort counts, for every element, the elements that come before it; `unique` does so in one
  * block. */
-#include "codegen/emit/build.h"
-
-typedef struct {
-  msc_emit e;
-  LLVMBuilderRef b;
-  const msc_builtin_launch *l;
-  unsigned first_dim;
-} ordering;
-
-/* ---- numbers ---- */
-
-static LLVMValueRef num(const ordering *o, int64_t v) { return msc_emit_int(&o->e, v); }
-static LLVMValueRef nth_dim(const ordering *o, int i) { return LLVMGetParam(o->e.fn, o->first_dim + (unsigned)i); }
-static LLVMValueRef nth_buffer(const ordering *o, unsigned i) { return LLVMGetParam(o->e.fn, i); }
-static LLVMValueRef add_i64(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(o->b, a, b, ""); }
-static LLVMValueRef mul_i64(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildMul(o->b, a, b, ""); }
-static LLVMValueRef and_bits(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(o->b, a, b, ""); }
-static LLVMValueRef or_bits(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildOr(o->b, a, b, ""); }
-static LLVMValueRef negate_bit(const ordering *o, LLVMValueRef a) { return LLVMBuildNot(o->b, a, ""); }
-static LLVMValueRef is_nonzero(const ordering *o, LLVMValueRef v) {
-  return LLVMBuildICmp(o->b, LLVMIntNE, v, num(o, 0), "");
-}
-static LLVMValueRef pick_if(const ordering *o, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(o->b, c, a, b, "");
-}
-static LLVMValueRef divide_with_rest(const ordering *o, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *out_rest) {
-  LLVMValueRef q = LLVMBuildUDiv(o->b, a, b, "");
-  *out_rest = LLVMBuildSub(o->b, a, mul_i64(o, q, b), "");
-  return q;
-}
-
-/* ---- elements ---- */
-
-static LLVMValueRef element_at(const ordering *o, msc_dtype d, LLVMValueRef array, LLVMValueRef at) {
-  return LLVMBuildInBoundsGEP2(o->b, msc_emit_stored_type(&o->e, d, 1), array, &at, 1, "");
-}
-
-static LLVMValueRef read_stored(ordering *o, msc_dtype d, LLVMValueRef p) {
-  return LLVMBuildLoad2(o->b, msc_emit_stored_type(&o->e, d, 1), p, "");
-}
-static LLVMValueRef read_value(ordering *o, msc_dtype d, LLVMValueRef p) {
-  return msc_emit_widen(&o->e, read_stored(o, d, p), d);
-}
-
-static LLVMValueRef index_at(ordering *o, msc_dtype d, LLVMValueRef array, LLVMValueRef at) {
-  return LLVMBuildSExt(o->b, read_stored(o, d, element_at(o, d, array, at)), LLVMInt64TypeInContext(o->e.l->llvm), "");
-}
-
-/* Returns the number of the thread's item; the grid has a thread for each item. */
-static LLVMValueRef own_item(ordering *o) {
-  static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.tid.x"};
-  LLVMValueRef own[2];
-  for (int i = 0; i < 2; i++)
-    own[i] =
-        LLVMBuildZExt(o->b, msc_ir_call(&o->e, names[i], 0, NULL, 0, NULL), LLVMInt64TypeInContext(o->e.l->llvm), "");
-  return add_i64(o, mul_i64(o, own[0], num(o, MSC_ORDER_THREADS)), own[1]);
-}
-
-static void store_if(ordering *o, LLVMValueRef condition, int count, const LLVMValueRef *v, const LLVMValueRef *p) {
-  LLVMBasicBlockRef then = msc_ir_block(&o->e), after = msc_ir_block(&o->e);
-  LLVMBuildCondBr(o->b, condition, then, after);
-  LLVMPositionBuilderAtEnd(o->b, then);
-  for (int i = 0; i < count; i++) LLVMBuildStore(o->b, v[i], p[i]);
-  LLVMBuildBr(o->b, after);
-  LLVMPositionBuilderAtEnd(o->b, after);
-}
+#include "codegen/emit/cuda_builtin.h"
 
 /* ---- scan: in f64 or i64, rounded once ---- */
 
-static LLVMValueRef read_wide(ordering *o, msc_dtype d, LLVMValueRef p) {
+static LLVMValueRef read_wide(gpu_builtin *o, msc_dtype d, LLVMValueRef p) {
   LLVMValueRef v = read_stored(o, d, p);
   LLVMTypeRef f64 = LLVMDoubleTypeInContext(o->e.l->llvm), i64 = LLVMInt64TypeInContext(o->e.l->llvm);
   if (!msc_is_float(d)) return LLVMBuildZExt(o->b, v, i64, "");
@@ -78,13 +13,13 @@ static LLVMValueRef read_wide(ordering *o, msc_dtype d, LLVMValueRef p) {
   return d == MSC_F64 ? v : LLVMBuildFPExt(o->b, v, f64, "");
 }
 
-static LLVMValueRef round_to_stored(ordering *o, msc_dtype d, LLVMValueRef v) {
+static LLVMValueRef round_to_stored(gpu_builtin *o, msc_dtype d, LLVMValueRef v) {
   if (!msc_is_float(d)) return LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, d, 1), "");
   if (d != MSC_F64) v = LLVMBuildFPTrunc(o->b, v, LLVMFloatTypeInContext(o->e.l->llvm), "");
   return msc_emit_narrow(&o->e, v, d);
 }
 
-static LLVMValueRef combine(ordering *o, bool real, bool product, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef combine(gpu_builtin *o, bool real, bool product, LLVMValueRef a, LLVMValueRef b) {
   if (real) return product ? LLVMBuildFMul(o->b, a, b, "") : LLVMBuildFAdd(o->b, a, b, "");
   return product ? mul_i64(o, a, b) : add_i64(o, a, b);
 }
@@ -95,7 +30,7 @@ typedef struct {
   LLVMValueRef first, step, n, exclusive, start[2]; /* 0 and 1 */
 } scanned_row;
 
-static scanned_row find_scanned_row(ordering *o, LLVMValueRef item) {
+static scanned_row find_scanned_row(gpu_builtin *o, LLVMValueRef item) {
   scanned_row r = {.d = (msc_dtype)o->l->dims[MSC_SCAN_DTYPE], .n = nth_dim(o, MSC_SCAN_N)};
   LLVMValueRef inner = nth_dim(o, MSC_SCAN_INNER), column, outer = divide_with_rest(o, item, inner, &column),
                reverse = is_nonzero(o, nth_dim(o, MSC_SCAN_REVERSE));
@@ -108,12 +43,12 @@ static scanned_row find_scanned_row(ordering *o, LLVMValueRef item) {
   return r;
 }
 
-static LLVMValueRef row_place(const ordering *o, const scanned_row *r, LLVMValueRef i) {
+static LLVMValueRef row_place(const gpu_builtin *o, const scanned_row *r, LLVMValueRef i) {
   return add_i64(o, r->first, mul_i64(o, i, r->step));
 }
 
 /* Emits y[i] = x[0] op .. op x[i], or with `exclusive` the same over all elements before i. */
-static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValueRef exclusive, LLVMValueRef y) {
+static void emit_sums(gpu_builtin *o, const scanned_row *r, bool product, LLVMValueRef exclusive, LLVMValueRef y) {
   msc_ir_loop loop;
   LLVMValueRef all = r->start[product];
   msc_ir_loop_open(&o->e, &loop, num(o, 0), r->n, 1, 1, &all);
@@ -126,7 +61,7 @@ static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValue
 
 /* Emits the gradient of a running product: dx[i] = P[i] S[i], with P[i] the product of all elements before i and S[i] =
  * dy[i] + x[i+1] S[i+1]. */
-static void emit_product_slopes(ordering *o, const scanned_row *r) {
+static void emit_product_slopes(gpu_builtin *o, const scanned_row *r) {
   msc_ir_loop loop;
   LLVMValueRef slope = r->start[0], yes = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 1, false);
   emit_sums(o, r, true, yes, nth_buffer(o, 2));
@@ -142,7 +77,7 @@ static void emit_product_slopes(ordering *o, const scanned_row *r) {
   msc_ir_loop_close(&o->e, &loop, &slope);
 }
 
-static void emit_scan(ordering *o, LLVMValueRef item) {
+static void emit_scan(gpu_builtin *o, LLVMValueRef item) {
   scanned_row r = find_scanned_row(o, item);
   int64_t kind = o->l->dims[MSC_SCAN_KIND];
   if (kind == MSC_SCAN_PROD_GRAD) emit_product_slopes(o, &r);
@@ -151,14 +86,14 @@ static void emit_scan(ordering *o, LLVMValueRef item) {
 
 /* ---- sort: an item is an element; as many stand before it as it has places before its own ---- */
 
-static LLVMValueRef compare_less(ordering *o, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef compare_less(gpu_builtin *o, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   if (!msc_is_float(d))
     return LLVMBuildICmp(o->b, msc_dtype_class_of(d) == MSC_CLASS_INT ? LLVMIntSLT : LLVMIntULT, a, b, "");
   LLVMValueRef a_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, a, a, ""), b_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, b, b, "");
   return or_bits(o, LLVMBuildFCmp(o->b, LLVMRealOLT, a, b, ""), and_bits(o, b_nan, negate_bit(o, a_nan)));
 }
 
-static void emit_sort(ordering *o, LLVMValueRef item) {
+static void emit_sort(gpu_builtin *o, LLVMValueRef item) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_SORT_DTYPE], index = (msc_dtype)o->l->dims[MSC_SORT_INDEX_DTYPE];
   LLVMValueRef n = nth_dim(o, MSC_SORT_N), inner = nth_dim(o, MSC_SORT_INNER), k = nth_dim(o, MSC_SORT_K),
                down = is_nonzero(o, nth_dim(o, MSC_SORT_DESCENDING)), i, column;
@@ -186,7 +121,7 @@ static void emit_sort(ordering *o, LLVMValueRef item) {
 
 /* ---- update: an item is an element of the result; the last position that names its row wins ---- */
 
-static void emit_update(ordering *o, LLVMValueRef item) {
+static void emit_update(gpu_builtin *o, LLVMValueRef item) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UPDATE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UPDATE_INDEX_DTYPE];
   LLVMValueRef n = nth_dim(o, MSC_UPDATE_N), inner = nth_dim(o, MSC_UPDATE_INNER), count = nth_dim(o, MSC_UPDATE_NUM),
                column, r, last = num(o, -1);
@@ -209,7 +144,7 @@ static void emit_update(ordering *o, LLVMValueRef item) {
 /* ---- unique: one block.  A value is named by the first of the elements that have it ---- */
 
 /* True if one of the elements before i equals element i. */
-static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMValueRef own) {
+static LLVMValueRef is_repeated(gpu_builtin *o, msc_dtype d, LLVMValueRef i, LLVMValueRef own) {
   msc_ir_loop loop;
   LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
   msc_ir_loop_open(&o->e, &loop, num(o, 0), i, 1, 1, &found);
@@ -221,7 +156,7 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
 
 /* Emits a loop that counts the distinct values, whose first elements have a negative inverse[j] at this point, and how
  * many of these are less than `own`. */
-static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all,
+static void count_first(gpu_builtin *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all,
                         LLVMValueRef *out_less) {
   msc_ir_loop loop;
   LLVMTypeRef i64 = LLVMInt64TypeInContext(o->e.l->llvm);
@@ -236,14 +171,14 @@ static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef 
   *out_all = count[0], *out_less = count[1];
 }
 
-static void store_index(ordering *o, msc_dtype index, LLVMValueRef v, LLVMValueRef p) {
+static void store_index(gpu_builtin *o, msc_dtype index, LLVMValueRef v, LLVMValueRef p) {
   LLVMBuildStore(o->b, LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, index, 1), ""), p);
 }
 
 /* Emits `unique` in three rounds with barriers between them. First inverse[i] is -1 at the first element of each value,
  * else 0. Then it is -1 - place at first elements and place at others, so that the sign still tells them apart while
  * others read it. At last it is place. */
-static void emit_unique(ordering *o, LLVMValueRef thread) {
+static void emit_unique(gpu_builtin *o, LLVMValueRef thread) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UNIQUE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UNIQUE_INDEX_DTYPE];
   LLVMValueRef n = nth_dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;
   msc_ir_loop loop;
@@ -289,12 +224,14 @@ uint64_t msc_cuda_order_items(const msc_builtin_launch *l) {
     case MSC_BUILTIN_SORT: return l->extent * (uint64_t)l->dims[MSC_SORT_N];
     case MSC_BUILTIN_UPDATE: return l->extent * (uint64_t)(l->dims[MSC_UPDATE_N] * l->dims[MSC_UPDATE_INNER]);
     case MSC_BUILTIN_UNIQUE: return MSC_UNIQUE_THREADS;
+    case MSC_BUILTIN_LAZY: return l->extent * (uint64_t)l->dims[MSC_LAZY_INNER];
     default: return l->extent;
   }
 }
 
 void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn) {
-  ordering o = {.e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .l = launch, .first_dim = num_buffers + 1};
+  gpu_builtin o = {
+      .e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .l = launch, .first_dim = num_buffers + 1};
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&o.e));
   LLVMValueRef item = own_item(&o);
   LLVMBasicBlockRef then = msc_ir_block(&o.e), after = msc_ir_block(&o.e);
@@ -303,6 +240,7 @@ void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned
   if (launch->number == MSC_BUILTIN_SCAN) emit_scan(&o, item);
   else if (launch->number == MSC_BUILTIN_SORT) emit_sort(&o, item);
   else if (launch->number == MSC_BUILTIN_UNIQUE) emit_unique(&o, item);
+  else if (launch->number == MSC_BUILTIN_LAZY) msc_emit_cuda_lazy(&o, item);
   else emit_update(&o, item);
   LLVMBuildBr(o.b, after);
   LLVMPositionBuilderAtEnd(o.b, after);

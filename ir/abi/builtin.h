@@ -77,7 +77,8 @@ enum {
   MSC_LAZY_DIMS
 };
 enum { MSC_LAZY_SGD, MSC_LAZY_MOMENTUM, MSC_LAZY_ADAGRAD, MSC_LAZY_ADAM, MSC_NUM_LAZY };
-enum { MSC_LAZY_OK = 1, MSC_LAZY_RATE = 2, MSC_LAZY_NESTEROV = 4 };
+/* MSC_LAZY_PAIR: t is not the step but 1 - beta1^t and 1 - beta2^t. */
+enum { MSC_LAZY_OK = 1, MSC_LAZY_RATE = 2, MSC_LAZY_NESTEROV = 4, MSC_LAZY_PAIR = 8 };
 /* scalars; `rate`, where it is given, stands in place of lr */
 enum {
   MSC_LAZY_LR,

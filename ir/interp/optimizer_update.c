@@ -44,20 +44,21 @@ static void step_momentum(msc_eval *e, const int64_t *index) {
 }
 
 /* Reads 1 - b1^t and 1 - b2^t: computed from the operand t, or contained in it. */
-static void read_bias(msc_eval *e, const int64_t *index, double *out_left1, double *out_left2) {
-  if (e->in[4].rank) {
-    *out_left1 = get_f64(e, 4, (int64_t[]){0});
-    *out_left2 = get_f64(e, 4, (int64_t[]){1});
+static void read_bias(msc_eval *e, double *out_left1, double *out_left2) {
+  size_t at = (size_t)msc_operand_called(e->op, "t");
+  if (e->in[at].rank) {
+    *out_left1 = get_f64(e, at, (int64_t[]){0});
+    *out_left2 = get_f64(e, at, (int64_t[]){1});
     return;
   }
-  double t = get_f64(e, 4, index);
+  double t = get_f64(e, at, NULL);
   *out_left1 = 1 - pow(get_rate(e, "beta1"), t), *out_left2 = 1 - pow(get_rate(e, "beta2"), t);
 }
 
 /* Puts the moments of the gradient g into results 1 and 2; returns the step along them, with bias correction. */
 static double update_moments(msc_eval *e, const int64_t *index, double g) {
   double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), left1, left2;
-  read_bias(e, index, &left1, &left2);
+  read_bias(e, &left1, &left2);
   double m = b1 * get_f64(e, 1, index) + (1 - b1) * g;
   double v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
   put_f64(e, 1, index, m);
@@ -171,11 +172,12 @@ static double step_lazy_adagrad(msc_eval *e, const int64_t *index, double g) {
 }
 
 static double step_lazy_adam(msc_eval *e, const int64_t *index, double g) {
-  double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), t = get_named(e, "t", index).f;
+  double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), left1, left2;
   double m = b1 * get_f64(e, 1, index) + (1 - b1) * g, v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
+  read_bias(e, &left1, &left2);
   put_f64(e, 1, index, m);
   put_f64(e, 2, index, v);
-  return sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) * m / (sqrt(v) + get_rate(e, "eps"));
+  return sqrt(left2) / left1 * m / (sqrt(v) + get_rate(e, "eps"));
 }
 
 /* Returns the sum of the gradients of one element of a row, over the entries [from, to) of `indices` that name this

@@ -504,24 +504,42 @@ bool shape_cross_entropy_grad(msc_op *op) {
 
 /* ---- optimizers ---- */
 
-/* Operands are shaped like w, except the scalars t (f32, the step), trust (w's element type), ok (i1) and rate (f64); t
- * may be a pair. */
+/* The operands of an update that are no tensors: the step, whether it is done, the learning rate. */
+static const struct {
+  const char *name;
+  msc_dtype dtype;
+} numbers_of_step[] = {{"t", MSC_F32}, {"ok", MSC_I1}, {"rate", MSC_F64}};
+
+/* Checks operand i if it is such a number; t may be a pair instead: see pass bias_correction. */
+static bool check_number_of_step(msc_op *op, size_t i, bool *out_is_number) {
+  const msc_type *t = shape_in(op, i);
+  const char *name = shape_operand_name(op, i);
+  *out_is_number = false;
+  for (size_t k = 0; k < sizeof numbers_of_step / sizeof *numbers_of_step; k++) {
+    if (strcmp(name, numbers_of_step[k].name)) continue;
+    *out_is_number = true;
+    if (t->rank && (k || t->rank > 1 || t->dim[0] != 2))
+      return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
+    if (t->dtype != numbers_of_step[k].dtype)
+      return shape_wrong(op, "'%s' must be %s, not %s", name, msc_dtype_name(numbers_of_step[k].dtype),
+                         msc_dtype_name(t->dtype));
+  }
+  return true;
+}
+
+/* Operands are shaped like w, except the numbers of the step, and trust: one number of w's element type. */
 bool shape_update(msc_op *op) {
+  bool is_number;
   MSC_TRY(shape_must_be_float(op, 0));
   for (size_t i = 1; i < op->num_in; i++) {
-    const msc_type *t = shape_in(op, i);
-    const char *name = shape_operand_name(op, i);
-    bool is_step = !strcmp(name, "t"), is_ok = !strcmp(name, "ok"), is_rate = !strcmp(name, "rate");
-    if (!is_step && !is_ok && !is_rate && strcmp(name, "trust")) {
+    MSC_TRY(check_number_of_step(op, i, &is_number));
+    if (is_number) continue;
+    if (strcmp(shape_operand_name(op, i), "trust")) {
       MSC_TRY(shape_same_type(op, 0, i));
-      continue;
+    } else {
+      if (shape_in(op, i)->rank) return shape_wrong(op, "'trust' must have rank 0, not %d", shape_in(op, i)->rank);
+      MSC_TRY(shape_same_dtype(op, 0, i));
     }
-    bool is_pair = is_step && t->rank == 1 && t->dim[0] == 2;
-    if (t->rank != 0 && !is_pair) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
-    if (is_step && t->dtype != MSC_F32) return shape_wrong(op, "'t' must be f32, not %s", msc_dtype_name(t->dtype));
-    if (is_ok && t->dtype != MSC_I1) return shape_wrong(op, "'ok' must be i1, not %s", msc_dtype_name(t->dtype));
-    if (is_rate && t->dtype != MSC_F64) return shape_wrong(op, "'rate' must be f64, not %s", msc_dtype_name(t->dtype));
-    MSC_TRY(is_step || is_ok || is_rate || shape_same_dtype(op, 0, i));
   }
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, 0)));
   return true;
@@ -544,18 +562,14 @@ static bool check_numbered_rows(msc_op *op) {
   return true;
 }
 
-/* Checks a lazy update: m and v have w's type; indices and order are lists [n], g has rows like w's; t, ok and rate are
- * scalars. */
+/* Checks a lazy update: m and v have w's type; indices and order are lists [n], g has rows like w's. */
 bool shape_lazy_update(msc_op *op) {
+  bool is_number;
   MSC_TRY(shape_must_be_float(op, 0) && check_numbered_rows(op));
   for (size_t i = 1; i < op->num_in; i++) {
-    const msc_type *t = shape_in(op, i);
     const char *name = shape_operand_name(op, i);
     if (!strcmp(name, "m") || !strcmp(name, "v")) MSC_TRY(shape_same_type(op, 0, i));
-    bool is_step = !strcmp(name, "t"), is_ok = !strcmp(name, "ok"), is_rate = !strcmp(name, "rate");
-    msc_dtype want = is_step ? MSC_F32 : is_ok ? MSC_I1 : MSC_F64;
-    if ((is_step || is_ok || is_rate) && (t->rank || t->dtype != want))
-      return shape_wrong(op, "'%s' must be one %s", name, msc_dtype_name(want));
+    MSC_TRY(check_number_of_step(op, i, &is_number));
   }
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, 0)));
   return true;

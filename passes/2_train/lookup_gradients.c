@@ -9,7 +9,6 @@
 #include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
-#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 /* The ops applied to a part of the gradient before it is added: `op`, then those of `outer`. */
@@ -162,9 +161,6 @@ bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer
   bool any = false;
   for (size_t g = 0; g < groups->num; g++) any |= groups->group[g].lazy != OP_return;
   if (!any) return true;
-  if (!msc_target_of(b->func->module)->has_row_kernels)
-    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
-                     "optimizer: lazy updates on a GPU are not supported yet; without 'lazy' all rows are updated");
   if (msc_func_attr(b->func, MSC_FACT(micro)))
     return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
                      "optimizer: lazy updates of micro-batches are not supported yet; they need micro_size 1 and one "

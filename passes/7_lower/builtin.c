@@ -78,6 +78,9 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
 
+/* Pass segments makes the op where sums have blocks. */
+static bool is_for_blocks(const msc_op *op) { return msc_target_of(op->block->func->module)->blocks_scatters; }
+
 _Static_assert((int)MSC_MAX_SUM_BLOCKS <= (int)MSC_SEGMENTS_MOST_BLOCKS, "blocks that the kernel has room for");
 
 static void launch_segments(msc_builtin_launch *l, const msc_op *op, int kind) {
@@ -101,12 +104,11 @@ static double float_or(const msc_op *op, const char *name, double absent) {
   return msc_declares(op, name) ? msc_op_float(op, name) : absent;
 }
 
-static bool is_of_rows(const msc_op *op) { return msc_target_of(op->block->func->module)->has_row_kernels; }
-
 static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
   const msc_type *w = operand_type(op, 0), *g = msc_named_value(op, "g")->type;
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
-  bool nesterov = kind == MSC_LAZY_MOMENTUM && msc_op_bool(op, "nesterov");
+  bool nesterov = kind == MSC_LAZY_MOMENTUM && msc_op_bool(op, "nesterov"),
+       pair = kind == MSC_LAZY_ADAM && msc_named_value(op, "t")->type->rank;
   l->number = MSC_BUILTIN_LAZY, l->num_dims = MSC_LAZY_DIMS, l->num_scalars = MSC_LAZY_SCALARS;
   l->dims[MSC_LAZY_DTYPE] = w->dtype;
   l->dims[MSC_LAZY_INDEX_DTYPE] = msc_named_value(op, "indices")->type->dtype;
@@ -117,7 +119,7 @@ static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->dims[MSC_LAZY_ROWS] = g->dim[0];
   l->dims[MSC_LAZY_GIVEN] = (msc_operand_called(op, "ok") >= 0 ? MSC_LAZY_OK : 0) |
                             (msc_operand_called(op, "rate") >= 0 ? MSC_LAZY_RATE : 0) |
-                            (nesterov ? MSC_LAZY_NESTEROV : 0);
+                            (nesterov ? MSC_LAZY_NESTEROV : 0) | (pair ? MSC_LAZY_PAIR : 0);
   l->scalars[MSC_LAZY_LR] = msc_op_float(op, "lr");
   l->scalars[MSC_LAZY_DECAY] = msc_op_float(op, "weight_decay");
   l->scalars[MSC_LAZY_MOMENTUM_RATE] = float_or(op, "momentum", 0);

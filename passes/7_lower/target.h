@@ -53,7 +53,6 @@ typedef struct msc_target {
   bool sums_in_blocks;           /* sums follow the op's attribute `blocks`; else their order is the threads' */
   bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
   bool blocks_scatters;          /* sums of scattered rows follow the attribute `blocks`, too */
-  bool has_row_kernels;          /* the runtime has kernels that add up and update rows by their numbers */
   bool pools_in_runtime;         /* the runtime has kernels for pools of f32; else they are loop nests */
   bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
   int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread sums all rows */

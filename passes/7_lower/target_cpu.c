@@ -17,7 +17,6 @@ const msc_target msc_target_cpu = {
     .flops_of_byte = 1,
     .sums_in_blocks = true,
     .blocks_scatters = true,
-    .has_row_kernels = true,
     .pools_in_runtime = true,
     .keeps_rows = true,
     .few_items = 8,

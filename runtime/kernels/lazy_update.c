@@ -48,14 +48,15 @@ static bool read_lazy_call(void *const *b, const int64_t *d, const double *scala
   if (has_m) c->old_m = b[at++];
   if (has_v) c->old_v = b[at++];
   c->indices = b[at++], c->order = b[at++], c->g = b[at++];
-  double t = c->kind == MSC_LAZY_ADAM ? *(const float *)b[at++] : 1;
+  const float *t = c->kind == MSC_LAZY_ADAM ? b[at++] : NULL;
   if (d[MSC_LAZY_GIVEN] & MSC_LAZY_OK) ok = *(const uint8_t *)b[at++];
   if (d[MSC_LAZY_GIVEN] & MSC_LAZY_RATE) c->lr = *(const double *)b[at++];
   c->w = b[at++];
   if (has_m) c->m = b[at++];
   if (has_v) c->v = b[at++];
   c->step = c->lr;
-  if (c->kind == MSC_LAZY_ADAM) c->step *= sqrt(1 - pow(c->beta2, t)) / (1 - pow(c->beta1, t));
+  bool is_pair = d[MSC_LAZY_GIVEN] & MSC_LAZY_PAIR;
+  if (t) c->step *= sqrt(is_pair ? t[1] : 1 - pow(c->beta2, *t)) / (is_pair ? t[0] : 1 - pow(c->beta1, *t));
   return ok;
 }
 
@@ -223,7 +224,7 @@ bool mscrt_lazy_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int6
   for (uint32_t i = 0; i < at; i++) fits = fits && suffices(bytes[i], n, inner, each);
   for (uint32_t i = num - 1 - states; fits && i < num; i++) fits = suffices(bytes[i], n, inner, each);
   at += 3;
-  if (adam) fits = fits && bytes[at++] >= 4;
+  if (adam) fits = fits && bytes[at++] >= (given & MSC_LAZY_PAIR ? 8 : 4);
   if (ok) fits = fits && bytes[at++] >= 1;
   if (rate) fits = fits && bytes[at++] >= 8;
   return fits;

@@ -225,7 +225,7 @@ static const shape_case cases[] = {
     {"lazy_sgd", "4x2xf32 3xi32 3xi32 1x2xf32", "lr=0.1", "4x2xf32"},
     {"lazy_sgd", "4x2xf32 3xi32 3xi32 3x3xf32", "lr=0.1", "!'g' must be rows like those of 'w'"},
     {"lazy_adam", "4xf32 4xf32 5xf32 3xi32 3xi32 3xf32 f32", "lr=0.1", "!"},
-    {"lazy_sgd", "4x2xf32 3xi32 3xi32 3x2xf32 i32", "lr=0.1", "!'ok' must be one i1"},
+    {"lazy_sgd", "4x2xf32 3xi32 3xi32 3x2xf32 i32", "lr=0.1", "!'ok' must be i1, not i32"},
     {"momentum", "4xf32 4xf32 4xf32 i1", "lr=0.1 momentum=0.9", "4xf32 4xf32"},
     {"momentum", "4xf32 4xf32 4xf32 i32", "lr=0.1 momentum=0.9", "!'ok' must be i1, not i32"},
     {"assign", "f32 f32", "", "f32"},
