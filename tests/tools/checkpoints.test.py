@@ -188,6 +188,10 @@ shutil.rmtree("d")
 lines("one.bin", "--steps 4 --ckpt-dir c --save w.st")
 lines("one.bin", f"--steps 0 --init c/step-{4:012} --save again.st")
 expect.check("a start from a checkpoint", open("w.st", "rb").read() == open("again.st", "rb").read())
+lines("one.bin", "--steps 6 --ckpt-dir c --resume --save w.st")
+lines("one.bin", "--steps 0 --init c --save again.st")
+expect.check("a start from the newest of a folder", open("w.st", "rb").read() == open("again.st", "rb").read())
+expect("ckpt diff c again.st --parameters", 0, None)
 
 # Evaluations between.
 told = lines("two.bin", "--steps 6 --eval 0:16 --eval-every 2")

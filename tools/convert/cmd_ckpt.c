@@ -319,11 +319,14 @@ static int with_archives(cli *c, const char *path, on_archive *run, bool many) {
   return worst;
 }
 
+/* Compares two archives; of a folder of checkpoints the newest. */
 static int with_both(cli *c) {
+  char room[2][CHECKPOINT_PATH];
+  const char *first = checkpoint_newest(c->operands[1], room[0]), *second = checkpoint_newest(c->operands[2], room[1]);
   mscrt_archive a, b;
-  int code = ckpt_report(c, mscrt_archive_open(c->operands[1], &a));
+  int code = ckpt_report(c, mscrt_archive_open(first, &a));
   if (code != CLI_OK) return code;
-  code = ckpt_report(c, mscrt_archive_open(c->operands[2], &b));
+  code = ckpt_report(c, mscrt_archive_open(second, &b));
   if (code == CLI_OK) {
     code = diff(c, &a, &b);
     mscrt_archive_close(&b);

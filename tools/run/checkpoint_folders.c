@@ -35,6 +35,11 @@ int64_t checkpoint_below(const char *folder, int64_t bound) {
   return newest;
 }
 
+const char *checkpoint_newest(const char *path, char room[CHECKPOINT_PATH]) {
+  int64_t step = checkpoint_below(path, INT64_MAX);
+  return step >= 0 && checkpoint_path(path, step, room) ? room : path;
+}
+
 static void remove_files(const char *path) {
   DIR *d = opendir(path);
   for (struct dirent *e; d && (e = readdir(d));)

@@ -11,6 +11,8 @@
 bool checkpoint_path(const char *folder, int64_t step, char out[CHECKPOINT_PATH]);
 /* The largest step below `bound` that has a checkpoint; -1: none, or there is no such folder. */
 int64_t checkpoint_below(const char *folder, int64_t bound);
+/* The newest checkpoint in a folder of --ckpt-dir, its name in `room`; of any other path the path itself. */
+const char *checkpoint_newest(const char *path, char room[CHECKPOINT_PATH]);
 /* Removes all checkpoints but the newest `keep`. */
 void checkpoint_prune(const char *folder, int64_t keep);
 /* Renames the checkpoints above `step`, which are damaged, to names with the ending .damaged, so that they do not count

@@ -277,7 +277,7 @@ static const cli_option options[] = {
      "(times factor, 0.1, every N steps) or constant; of all: warmup=N steps from 0 on, steps=N in place of the run's"},
     {"seed", CLI_SEED, "S", "of initial weights and sample order; default 0"},
     {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
-    {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
+    {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file, a checkpoint, or the newest of a --ckpt-dir"},
     {"weights", CLI_TEXT, "DIR", "folder of the files that the model names for its parameters; default: the model's"},
     {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
     {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},

@@ -336,7 +336,8 @@ static int check_files(training *t) {
   if (code != CLI_OK) return code;
   code = find_weights(t);
   if (code != CLI_OK || !cli_text(c, "init")) return code;
-  return status_of_rank(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
+  t->init = checkpoint_newest(cli_text(c, "init"), msc_new_array(msc_context_arena(c->ctx), char, CHECKPOINT_PATH));
+  return status_of_rank(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, t->init));
 }
 
 int open_training(training *t) {

@@ -255,7 +255,7 @@ static mscrt_status *begin_or_go_on(training *t) {
   bool again = r.lost || t->round.number > 1;
   if (t->rank == 0 && again) print_recovery(t, &r);
   if (!r.from_peers && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
-  if (!r.from_peers && !s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
+  if (!r.from_peers && !s && t->init) s = mscrt_load(t->ctx, t->init);
   if (!r.from_peers && !s) s = resume_checkpoint(t, again);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   return s;
@@ -425,7 +425,7 @@ static int run_server_of(training *t, int server, const launcher_line *line) {
   o.rank = 0, o.server = server;
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
-  if (!s && cli_text(t->c, "init")) s = mscrt_load(t->ctx, cli_text(t->c, "init"));
+  if (!s && t->init) s = mscrt_load(t->ctx, t->init);
   if (!s && cli_flag(t->c, "resume") && t->resumed >= 0) {
     char path[CHECKPOINT_PATH];
     checkpoint_path(cli_text(t->c, "ckpt-dir"), t->resumed, path);

@@ -48,6 +48,7 @@ typedef struct {
   int64_t steps, per_epoch;
   bool evaluates, timed, idle; /* idle: a server that has nothing to serve */
   const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
+  const char *init;    /* file or checkpoint with initial parameters; NULL: not given */
   int64_t resumed;      /* the step of the newest checkpoint; -1: none */
   const char *trace;    /* the file of the timeline; NULL: none */
   lr_schedule schedule; /* of the learning rate */
