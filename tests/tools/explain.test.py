@@ -316,6 +316,8 @@ expect("compile stages.fbs -o stages.bin --set device_num=4 --set parallel_mode=
        None, None)
 expect("explain stages.bin --redundancy", 0, "",
        "ranks 0 1: each of these 2 can restore the others\nranks 2 3: each of these 2 can restore the others\n")
+expect("explain stages.bin --set global_rank=3", 0, "", lambda text: "" if text.startswith(
+    "ffn for 4 ranks, 2 stages, each on a mesh d=2; a step takes ") and "\nrank 3, stage 1; d 1" in text else text)
 expect("explain kept.bin dense", 1, "msc: error: the plan has no op 'dense'; did you mean 'dense1'?\n", "")
 expect("explain kept.bin --diff kept.bin", 0, "", lambda text: ""
        if text.startswith("0 ops are cut differently; ") else text)

@@ -256,8 +256,10 @@ static void print_changes(cli_output *out, const json_t *all, const char *op) {
 }
 
 static void print_head(cli_output *out, const json_t *all) {
-  cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n",
-             member_text(all, "plan"), member_number(all, "ranks"), member_text(all, "mesh"),
+  double stages = member_number(all, "stages");
+  cli_printf(out, "%s for %.0f ranks, ", member_text(all, "plan"), member_number(all, "ranks"));
+  if (stages > 1) cli_printf(out, "%.0f stages, each on a ", stages);
+  cli_printf(out, "mesh %s; a step takes %.3f ms on the described cluster\n", member_text(all, "mesh"),
              member_number(all, "predicted_step_ms"));
   const json_t *search = json_object_get(all, "search");
   double ns = member_number(search, "step_ns"), least = member_number(search, "at_least_ns");
@@ -303,8 +305,7 @@ static void print_rank(cli_output *out, const json_t *all) {
   size_t i;
   if (!rank) return;
   cli_printf(out, "rank %.0f", member_number(rank, "rank"));
-  if (member_number(all, "ranks") <= member_number(rank, "rank") || member_number(rank, "stage") > 0)
-    cli_printf(out, ", stage %.0f", member_number(rank, "stage"));
+  if (member_number(all, "stages") > 1) cli_printf(out, ", stage %.0f", member_number(rank, "stage"));
   json_object_foreach(json_object_get(rank, "at"), axis, digit) {
     cli_printf(out, "; %s %" JSON_INTEGER_FORMAT ", with ranks", axis, json_integer_value(digit));
     json_array_foreach(json_object_get(json_object_get(rank, "with"), axis), i, one)

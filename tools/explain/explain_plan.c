@@ -390,8 +390,9 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   e.warnings = json_array();
   msc_func *f = msc_step_func(e.m);
   msc_module *again; /* explaining ops changes what it looks at */
-  json_t *all = json_pack("{s:s, s:I, s:s, s:f}", "plan", text_or_empty(plan_plan_model(root)), "ranks",
-                          (json_int_t)msc_mesh_size(&e.m->mesh), "mesh", msc_mesh_print(e.arena, &e.m->mesh),
+  int64_t stages = msc_config_int(e.config, MSC_KEY_pipeline_stages), ranks = msc_mesh_size(&e.m->mesh) * stages;
+  json_t *all = json_pack("{s:s, s:I, s:I, s:s, s:f}", "plan", text_or_empty(plan_plan_model(root)), "ranks",
+                          (json_int_t)ranks, "stages", (json_int_t)stages, "mesh", msc_mesh_print(e.arena, &e.m->mesh),
                           "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6);
   bool ok = f && read_program(&e, root, &again) && explain_ops(&e, again, all) &&
             explain_collectives(&e, collectives, parameters);
@@ -406,8 +407,7 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
                         json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i,
                                   "compared", compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
   int64_t rank = -1;
-  ok = ok && cli_rank(c, cli_recorded(text_or_empty(plan_plan_config(root)), "global_rank"),
-                      msc_mesh_size(&e.m->mesh) * msc_config_int(e.config, MSC_KEY_pipeline_stages), &rank);
+  ok = ok && cli_rank(c, cli_recorded(text_or_empty(plan_plan_config(root)), "global_rank"), ranks, &rank);
   if (ok && rank >= 0) json_object_set_new(all, "rank", rank_json(&e, rank));
   const msc_func *train = ok ? msc_program_func(e.m, MSC_PROGRAM_TRAIN) : NULL;
   const msc_attr_value *over = train ? msc_func_attr(train, MSC_FACT(gradients_over)) : NULL;
