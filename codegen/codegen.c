@@ -28,8 +28,8 @@ typedef struct {
 typedef struct {
   const char *separator; /* between a kernel's name and its number */
   void (*emit)(msc_codegen *cg, const entry *k);
-  /* makes the kernel of a builtin, or marks it as one of the runtime's */
-  void (*make_builtin)(msc_codegen *cg, entry *k, const msc_builtin_launch *b);
+  /* makes the kernel of a builtin's launch, or marks it as one of the runtime's */
+  void (*make_builtin)(msc_codegen *cg, entry *k, const msc_builtin_call *b);
   bool by_name; /* kernels are found by name when the plan is opened; else by their offset in the blob */
   bool (*finish)(msc_codegen *cg, msc_machine_code *out);
 } code_kind;
@@ -144,7 +144,8 @@ _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_U
                "types of values, of indices");
 
 /* Returns the name of a builtin with everything that its code depends on, "sort_f32_i64". */
-static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
+static const char *builtin_name(msc_codegen *cg, const msc_builtin_call *c) {
+  const msc_builtin_launch *b = &c->launch;
   static const char *const names[MSC_NUM_BUILTINS] = {"",     "scan", "sort", "unique",
                                                            "update", "pool", "lazy", "segments"},
                            *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
@@ -160,43 +161,56 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_NESTEROV ? "_nesterov" : "",
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_PAIR ? "_pair" : "");
   if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], dtype);
-  return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));
+  return msc_arena_printf(cg->arena, "%s_%s_%s", c->merges ? "merge" : names[b->number], dtype,
+                          msc_dtype_name((msc_dtype)b->dims[1]));
 }
 
-static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
-  const char *name = builtin_name(cg, b);
-  entry *k = find_kernel_named(cg, name),
-        fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims,
-                                .num_scalars = (uint8_t)b->num_scalars},
-               .name = name};
+static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_call *c) {
+  const char *name = builtin_name(cg, c);
+  entry *k = find_kernel_named(cg, name), fresh = {.program.head = {.num_buffers = (uint8_t)c->num_buffers,
+                                                                    .num_dims = (uint8_t)c->launch.num_dims,
+                                                                    .num_scalars = (uint8_t)c->launch.num_scalars},
+                                                   .name = name};
   if (k) return k;
   k = add_named_kernel(cg, &fresh);
-  cg->kind->make_builtin(cg, k, b);
+  cg->kind->make_builtin(cg, k, c);
   return k;
 }
 
+static msc_launch launch_of_builtin(msc_codegen *cg, const msc_builtin_call *c) {
+  const msc_builtin_launch *b = &c->launch;
+  return (msc_launch){.kernel = find_or_make_builtin(cg, c)->number,
+                      .extent = b->extent,
+                      .grain = b->grain,
+                      .num_dims = b->num_dims,
+                      .num_scalars = b->num_scalars,
+                      .num_starts = b->num_starts,
+                      .dims = b->dims,
+                      .scalars = b->scalars,
+                      .start = b->start,
+                      .num_buffers = c->num_buffers,
+                      .buffer = c->buffer,
+                      .checks = b->checks,
+                      .bytes = b->bytes,
+                      .flops = b->flops};
+}
+
+/* The one launch of a builtin of the runtime, with all buffers of its op. */
+static msc_builtin_call *launch_in_runtime(msc_codegen *cg, const msc_builtin_launch *b, size_t num_buffers) {
+  msc_builtin_call *c = msc_new(cg->arena, msc_builtin_call);
+  c->launch = *b, c->num_buffers = num_buffers;
+  for (size_t i = 0; i < num_buffers; i++) c->buffer[i] = (uint32_t)i;
+  return c;
+}
+
 static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_launch *b, msc_kernel_call *out) {
-  size_t num = (size_t)op->num_in + op->num_out + b->checks;
-  uint32_t *buffer = msc_new_array(cg->arena, uint32_t, num);
-  for (size_t i = 0; i < num; i++) buffer[i] = (uint32_t)i;
-  msc_builtin_launch *kept = msc_arena_copy(cg->arena, b, sizeof *b);
-  msc_launch *launch = msc_new(cg->arena, msc_launch);
-  const entry *k = find_or_make_builtin(cg, b, (uint8_t)num);
-  *launch = (msc_launch){.kernel = k->number,
-                         .extent = k->builtin ? b->extent : msc_cuda_order_items(b),
-                         .grain = k->builtin ? b->grain : k->program.head.threads,
-                         .num_dims = b->num_dims,
-                         .num_scalars = b->num_scalars,
-                         .num_starts = b->num_starts,
-                         .dims = kept->dims,
-                         .scalars = kept->scalars,
-                         .start = kept->start,
-                         .num_buffers = num,
-                         .buffer = buffer,
-                         .checks = b->checks,
-                         .bytes = b->bytes,
-                         .flops = b->flops};
-  *out = (msc_kernel_call){.num_launches = 1, .launch = launch, .checks = b->checks};
+  size_t num_buffers = (size_t)op->num_in + op->num_out + (b->scratch_bytes > 0) + b->checks, num = 1;
+  msc_builtin_call *list = cg->llvm.target->makes_ptx ? msc_cuda_order_launches(cg->arena, b, num_buffers, &num)
+                                                      : launch_in_runtime(cg, b, num_buffers);
+  msc_launch *launch = msc_new_array(cg->arena, msc_launch, num);
+  for (size_t i = 0; i < num; i++) launch[i] = launch_of_builtin(cg, &list[i]);
+  *out =
+      (msc_kernel_call){.num_launches = num, .launch = launch, .scratch_bytes = b->scratch_bytes, .checks = b->checks};
   return true;
 }
 
@@ -351,10 +365,9 @@ static void emit_nvptx(msc_codegen *cg, const entry *k) {
   msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program));
 }
 
-static void make_nvptx_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
-  msc_program_head *head = &k->program.head;
-  head->threads = (uint16_t)msc_cuda_order_threads(b);
-  msc_emit_cuda_order(&cg->llvm, b, head->num_buffers, msc_nvptx_kernel(&cg->llvm, k->name, &k->program));
+static void make_nvptx_builtin(msc_codegen *cg, entry *k, const msc_builtin_call *c) {
+  k->program.head.threads = (uint16_t)c->launch.grain;
+  msc_emit_cuda_order(&cg->llvm, c, msc_nvptx_kernel(&cg->llvm, k->name, &k->program));
 }
 
 static bool finish_nvptx(msc_codegen *cg, msc_machine_code *out) {
@@ -378,9 +391,9 @@ static void emit_x86(msc_codegen *cg, const entry *k) {
 }
 
 /* Marks a builtin as a kernel of the runtime. */
-static void use_runtime_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
+static void use_runtime_builtin(msc_codegen *cg, entry *k, const msc_builtin_call *b) {
   (void)cg;
-  k->builtin = b->number;
+  k->builtin = b->launch.number;
 }
 
 static int compare_kernel_names(const void *a, const void *b) {

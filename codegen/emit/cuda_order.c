@@ -1,6 +1,6 @@
-/* cuda_order.c: a kernel of ir/abi/builtin.h in; its code for a GPU out. Correct rather than fast: a scan runs along a
- * row in one thread; a sort counts, for every element, the elements that come before it; `unique` does so in one
- * block. */
+/* cuda_order.c: a builtin of ir/abi/builtin.h in; its launches on a GPU, and their code, out. A sort counts, for every
+ * element of a run, the elements that come before it, and merges runs in pairs by searching each element in the other
+ * run. The others are correct rather than fast: a scan runs along a row in one thread; `unique` counts in one block. */
 #include "codegen/emit/cuda_builtin.h"
 
 /* ---- scan: in f64 or i64, rounded once ---- */
@@ -93,30 +93,103 @@ static LLVMValueRef compare_less(gpu_builtin *o, msc_dtype d, LLVMValueRef a, LL
   return or_bits(o, LLVMBuildFCmp(o->b, LLVMRealOLT, a, b, ""), and_bits(o, b_nan, negate_bit(o, a_nan)));
 }
 
+/* Elements of a row and their indices, in the results or in working memory. */
+typedef struct {
+  LLVMValueRef values, indices;
+} sorted_set;
+
+/* An element of a row, and the run that it is in. */
+typedef struct {
+  msc_dtype d, index;
+  LLVMValueRef i, run, begin; /* its place in the row; the number of its run, and where that begins */
+  LLVMValueRef row, n, inner; /* where the row begins; its length; from one element to the next */
+  LLVMValueRef down;          /* the largest first */
+} sorted_item;
+
+static sorted_item find_sorted_item(gpu_builtin *o, LLVMValueRef item) {
+  sorted_item z = {.d = (msc_dtype)o->l->dims[MSC_SORT_DTYPE], .index = (msc_dtype)o->l->dims[MSC_SORT_INDEX_DTYPE]};
+  LLVMValueRef length = nth_dim(o, MSC_GPU_SORT_RUN), column;
+  z.n = nth_dim(o, MSC_SORT_N), z.inner = nth_dim(o, MSC_SORT_INNER);
+  LLVMValueRef outer = divide_with_rest(o, divide_with_rest(o, item, z.n, &z.i), z.inner, &column);
+  z.row = add_i64(o, mul_i64(o, mul_i64(o, outer, z.n), z.inner), column);
+  z.run = LLVMBuildUDiv(o->b, z.i, length, ""), z.begin = mul_i64(o, z.run, length);
+  z.down = is_nonzero(o, nth_dim(o, MSC_SORT_DESCENDING));
+  return z;
+}
+
+/* Returns the place of element i of the item's row, in an array of whole rows. */
+static LLVMValueRef sorted_place(gpu_builtin *o, const sorted_item *z, LLVMValueRef i) {
+  return add_i64(o, z->row, mul_i64(o, i, z->inner));
+}
+
+/* Does element a stand before b, if they differ? */
+static LLVMValueRef stands_before(gpu_builtin *o, const sorted_item *z, LLVMValueRef a, LLVMValueRef b) {
+  return pick_if(o, z->down, compare_less(o, z->d, b, a), compare_less(o, z->d, a, b));
+}
+
+static sorted_set find_set(gpu_builtin *o, int dim) {
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(o->e.l->llvm);
+  LLVMValueRef at = nth_dim(o, dim), apart = nth_dim(o, MSC_GPU_SORT_INDICES),
+               is_result = LLVMBuildICmp(o->b, LLVMIntSLT, at, num(o, 0), "");
+  LLVMValueRef values = LLVMBuildGEP2(o->b, bytes, nth_buffer(o, 3), &at, 1, "");
+  return (sorted_set){pick_if(o, is_result, nth_buffer(o, 1), values),
+                      pick_if(o, is_result, nth_buffer(o, 2), LLVMBuildGEP2(o->b, bytes, values, &apart, 1, ""))};
+}
+
+/* Stores an element and its index at place `to` of its row, if that is one of the k that are kept. */
+static void store_sorted(gpu_builtin *o, const sorted_item *z, LLVMValueRef to, LLVMValueRef raw, LLVMValueRef number) {
+  sorted_set set = find_set(o, MSC_GPU_SORT_TO);
+  LLVMValueRef k = nth_dim(o, MSC_SORT_K), column, outer = divide_with_rest(o, z->row, z->inner, &column);
+  outer = mul_i64(o, LLVMBuildUDiv(o->b, outer, z->n, ""), mul_i64(o, k, z->inner));
+  LLVMValueRef at = add_i64(o, add_i64(o, outer, column), mul_i64(o, to, z->inner));
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, to, k, ""), 2, (LLVMValueRef[]){raw, number},
+           (LLVMValueRef[]){element_at(o, z->d, set.values, at), element_at(o, z->index, set.indices, at)});
+}
+
+/* Puts the elements of x in order inside their runs. */
 static void emit_sort(gpu_builtin *o, LLVMValueRef item) {
-  msc_dtype d = (msc_dtype)o->l->dims[MSC_SORT_DTYPE], index = (msc_dtype)o->l->dims[MSC_SORT_INDEX_DTYPE];
-  LLVMValueRef n = nth_dim(o, MSC_SORT_N), inner = nth_dim(o, MSC_SORT_INNER), k = nth_dim(o, MSC_SORT_K),
-               down = is_nonzero(o, nth_dim(o, MSC_SORT_DESCENDING)), i, column;
-  LLVMValueRef row = divide_with_rest(o, item, n, &i), outer = divide_with_rest(o, row, inner, &column),
-               before = num(o, 0);
-  LLVMValueRef from = add_i64(o, mul_i64(o, mul_i64(o, outer, n), inner), column),
-               to = add_i64(o, mul_i64(o, mul_i64(o, outer, k), inner), column);
-  LLVMValueRef raw = read_stored(o, d, element_at(o, d, nth_buffer(o, 0), add_i64(o, from, mul_i64(o, i, inner)))),
-               own = msc_emit_widen(&o->e, raw, d);
+  sorted_item z = find_sorted_item(o, item);
+  LLVMValueRef raw = read_stored(o, z.d, element_at(o, z.d, nth_buffer(o, 0), sorted_place(o, &z, z.i))),
+               own = msc_emit_widen(&o->e, raw, z.d), to = z.begin, end = add_i64(o, to, nth_dim(o, MSC_GPU_SORT_RUN));
+  end = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, end, z.n, ""), end, z.n);
   msc_ir_loop loop;
-  msc_ir_loop_open(&o->e, &loop, num(o, 0), n, 1, 1, &before);
-  LLVMValueRef other =
-      read_value(o, d, element_at(o, d, nth_buffer(o, 0), add_i64(o, from, mul_i64(o, loop.index, inner))));
-  LLVMValueRef up = compare_less(o, d, other, own), over = compare_less(o, d, own, other),
-               equal = negate_bit(o, or_bits(o, up, over));
-  LLVMValueRef stands =
-      or_bits(o, pick_if(o, down, over, up), and_bits(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
-  before = add_i64(o, before, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
-  msc_ir_loop_close(&o->e, &loop, &before);
-  LLVMValueRef at = add_i64(o, to, mul_i64(o, before, inner)),
-               number = LLVMBuildTruncOrBitCast(o->b, i, msc_emit_stored_type(&o->e, index, 1), "");
-  store_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, before, k, ""), 2, (LLVMValueRef[]){raw, number},
-           (LLVMValueRef[]){element_at(o, d, nth_buffer(o, 1), at), element_at(o, index, nth_buffer(o, 2), at)});
+  msc_ir_loop_open(&o->e, &loop, z.begin, end, 1, 1, &to);
+  LLVMValueRef other = read_value(o, z.d, element_at(o, z.d, nth_buffer(o, 0), sorted_place(o, &z, loop.index)));
+  LLVMValueRef before = stands_before(o, &z, other, own),
+               equal = negate_bit(o, or_bits(o, before, stands_before(o, &z, own, other))),
+               stands = or_bits(o, before, and_bits(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, z.i, "")));
+  to = add_i64(o, to, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
+  msc_ir_loop_close(&o->e, &loop, &to);
+  store_sorted(o, &z, to, raw, LLVMBuildTruncOrBitCast(o->b, z.i, msc_emit_stored_type(&o->e, z.index, 1), ""));
+}
+
+/* Merges runs 2r and 2r + 1: an element is as far from the begin of both as it is from that of its own run and as many
+ * elements of the other run stand before it, which a search by halves finds. Of equal ones those of run 2r do. */
+static void emit_merge(gpu_builtin *o, LLVMValueRef item) {
+  sorted_item z = find_sorted_item(o, item);
+  sorted_set from = find_set(o, MSC_GPU_SORT_FROM);
+  LLVMValueRef length = nth_dim(o, MSC_GPU_SORT_RUN), one = num(o, 1), at = sorted_place(o, &z, z.i),
+               raw = read_stored(o, z.d, element_at(o, z.d, from.values, at)), own = msc_emit_widen(&o->e, raw, z.d),
+               is_second = is_nonzero(o, and_bits(o, z.run, one));
+  LLVMValueRef first = mul_i64(o, and_bits(o, z.run, num(o, -2)), length),
+               other = pick_if(o, is_second, first, add_i64(o, first, length)), end = add_i64(o, other, length),
+               range[2] = {other};
+  range[1] = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, end, z.n, ""), end, z.n);
+  msc_ir_loop loop;
+  msc_ir_loop_open(&o->e, &loop, num(o, 0), nth_dim(o, MSC_GPU_SORT_STEPS), 1, 2, range);
+  LLVMValueRef open = LLVMBuildICmp(o->b, LLVMIntSLT, range[0], range[1], ""),
+               middle = LLVMBuildLShr(o->b, add_i64(o, range[0], range[1]), one, "");
+  LLVMValueRef its =
+      read_value(o, z.d, element_at(o, z.d, from.values, sorted_place(o, &z, pick_if(o, open, middle, z.i))));
+  LLVMValueRef before =
+      pick_if(o, is_second, negate_bit(o, stands_before(o, &z, own, its)), stands_before(o, &z, its, own));
+  range[0] = pick_if(o, and_bits(o, open, before), add_i64(o, middle, one), range[0]);
+  range[1] = pick_if(o, and_bits(o, open, negate_bit(o, before)), middle, range[1]);
+  msc_ir_loop_close(&o->e, &loop, range);
+  LLVMValueRef passed = LLVMBuildSub(o->b, range[0], other, ""), ahead = LLVMBuildSub(o->b, z.i, z.begin, "");
+  passed = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSGT, passed, num(o, 0), ""), passed, num(o, 0));
+  store_sorted(o, &z, add_i64(o, first, add_i64(o, ahead, passed)), raw,
+               read_stored(o, z.index, element_at(o, z.index, from.indices, at)));
 }
 
 /* ---- update: an item is an element of the result; the last position that names its row wins ---- */
@@ -219,7 +292,7 @@ int msc_cuda_order_threads(const msc_builtin_launch *l) {
   return l->number == MSC_BUILTIN_UNIQUE ? MSC_UNIQUE_THREADS : MSC_ORDER_THREADS;
 }
 
-uint64_t msc_cuda_order_items(const msc_builtin_launch *l) {
+static uint64_t count_items(const msc_builtin_launch *l) {
   switch (l->number) {
     case MSC_BUILTIN_SORT: return l->extent * (uint64_t)l->dims[MSC_SORT_N];
     case MSC_BUILTIN_UPDATE: return l->extent * (uint64_t)(l->dims[MSC_UPDATE_N] * l->dims[MSC_UPDATE_INNER]);
@@ -229,19 +302,62 @@ uint64_t msc_cuda_order_items(const msc_builtin_launch *l) {
   }
 }
 
-void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn) {
+/* The place of the set that launch `at` of a sort leaves: the results after the last one, else what its reader does not
+ * write to. */
+static int64_t place_of_set(const msc_sort_merges *m, int at) {
+  int left = m->num_merges - at;
+  if (!left || (m->num_sets == 1 && left % 2 == 0)) return -1;
+  return left % 2 ? 0 : (int64_t)m->set_bytes;
+}
+
+static void set_sort_launch(msc_builtin_call *g, const msc_sort_merges *m, int at) {
+  int64_t *dims = g->launch.dims, run = MSC_SORT_RUN;
+  for (int i = 1; i < at; i++) run *= 2;
+  g->merges = at > 0;
+  g->launch.num_dims = MSC_GPU_SORT_DIMS;
+  if (at < m->num_merges) dims[MSC_SORT_K] = dims[MSC_SORT_N];
+  dims[MSC_GPU_SORT_RUN] = run;
+  dims[MSC_GPU_SORT_FROM] = at ? place_of_set(m, at - 1) : -1;
+  dims[MSC_GPU_SORT_TO] = place_of_set(m, at);
+  dims[MSC_GPU_SORT_INDICES] = (int64_t)m->indices_at;
+  for (; run; run /= 2) dims[MSC_GPU_SORT_STEPS]++;
+}
+
+msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_launch *l, size_t num_buffers,
+                                          size_t *out_num) {
+  bool sorts = l->number == MSC_BUILTIN_SORT;
+  msc_sort_merges merges = sorts ? msc_merges_of_sort(l) : (msc_sort_merges){0};
+  size_t num = *out_num = 1 + (size_t)merges.num_merges;
+  msc_builtin_call *launch = msc_new_array(arena, msc_builtin_call, num);
+  for (size_t i = 0; i < num; i++) {
+    msc_builtin_call *g = &launch[i];
+    *g = (msc_builtin_call){.launch = *l, .num_buffers = num_buffers};
+    g->launch.extent = count_items(l), g->launch.grain = (uint64_t)msc_cuda_order_threads(l);
+    g->launch.bytes = l->bytes, g->launch.flops = l->flops / num;
+    for (size_t k = 0; k < num_buffers; k++) g->buffer[k] = (uint32_t)k;
+    if (!sorts) continue;
+    set_sort_launch(g, &merges, (int)i);
+    if (!merges.num_merges) g->buffer[g->num_buffers++] = 1; /* no working memory: any buffer stands for it */
+  }
+  return launch;
+}
+
+void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueRef fn) {
+  unsigned num_buffers = (unsigned)launch->num_buffers;
   gpu_builtin o = {
-      .e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .l = launch, .first_dim = num_buffers + 1};
+      .e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .l = &launch->launch, .first_dim = num_buffers + 1};
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&o.e));
   LLVMValueRef item = own_item(&o);
   LLVMBasicBlockRef then = msc_ir_block(&o.e), after = msc_ir_block(&o.e);
   LLVMBuildCondBr(o.b, LLVMBuildICmp(o.b, LLVMIntSLT, item, LLVMGetParam(fn, num_buffers), ""), then, after);
   LLVMPositionBuilderAtEnd(o.b, then);
-  if (launch->number == MSC_BUILTIN_SCAN) emit_scan(&o, item);
-  else if (launch->number == MSC_BUILTIN_SORT) emit_sort(&o, item);
-  else if (launch->number == MSC_BUILTIN_UNIQUE) emit_unique(&o, item);
-  else if (launch->number == MSC_BUILTIN_LAZY) msc_emit_cuda_lazy(&o, item);
-  else emit_update(&o, item);
+  switch (o.l->number) {
+    case MSC_BUILTIN_SCAN: emit_scan(&o, item); break;
+    case MSC_BUILTIN_SORT: launch->merges ? emit_merge(&o, item) : emit_sort(&o, item); break;
+    case MSC_BUILTIN_UNIQUE: emit_unique(&o, item); break;
+    case MSC_BUILTIN_LAZY: msc_emit_cuda_lazy(&o, item); break;
+    default: emit_update(&o, item);
+  }
   LLVMBuildBr(o.b, after);
   LLVMPositionBuilderAtEnd(o.b, after);
   LLVMBuildRetVoid(o.b);

@@ -309,9 +309,28 @@ void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 /* ---- emit/cuda_order.c ---- */
 
 enum { MSC_ORDER_THREADS = 128, MSC_UNIQUE_THREADS = 1024 };
+/* The further dims of a sort on a GPU: the length of runs; where elements and indices come from and go to, as bytes in
+ * working memory, -1: the results; how far indices lie behind their elements there; steps of a search in a run. */
+enum {
+  MSC_GPU_SORT_RUN = MSC_SORT_DIMS,
+  MSC_GPU_SORT_FROM,
+  MSC_GPU_SORT_TO,
+  MSC_GPU_SORT_INDICES,
+  MSC_GPU_SORT_STEPS,
+  MSC_GPU_SORT_DIMS
+};
+/* A launch of a builtin, and which buffers of the op it takes. */
+typedef struct {
+  msc_builtin_launch launch;
+  bool merges; /* on a GPU: the runs of a sort */
+  size_t num_buffers;
+  uint32_t buffer[MSC_MOST_BUILTIN_BUFFERS];
+} msc_builtin_call;
+/* Returns the launches on a GPU of a builtin whose op has so many buffers. */
+msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_launch *l, size_t num_buffers,
+                                          size_t *out_num);
 /* Emits a kernel of ir/abi/builtin.h for a GPU; element types and kinds are part of the code. */
-void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn);
-uint64_t msc_cuda_order_items(const msc_builtin_launch *l);
+void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueRef fn);
 int msc_cuda_order_threads(const msc_builtin_launch *l); /* threads of a block, which has as many items */
 
 #endif

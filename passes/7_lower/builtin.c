@@ -39,6 +39,20 @@ static void launch_scan(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->flops = l->extent * (uint64_t)l->dims[MSC_SCAN_N];
 }
 
+static uint64_t whole_lines(uint64_t elems, int64_t dtype) {
+  return (elems * (uint64_t)msc_dtype_bytes((msc_dtype)dtype) + 63) / 64 * 64;
+}
+
+msc_sort_merges msc_merges_of_sort(const msc_builtin_launch *l) {
+  uint64_t n = (uint64_t)l->dims[MSC_SORT_N], elems = l->extent * n;
+  msc_sort_merges m = {.indices_at = whole_lines(elems, l->dims[MSC_SORT_DTYPE])};
+  m.set_bytes = m.indices_at + whole_lines(elems, l->dims[MSC_SORT_INDEX_DTYPE]);
+  for (uint64_t run = MSC_SORT_RUN; run < n; run *= 2) m.num_merges++;
+  bool fits = l->dims[MSC_SORT_K] == l->dims[MSC_SORT_N]; /* all elements into the results */
+  m.num_sets = !m.num_merges ? 0 : fits || m.num_merges == 1 ? 1 : 2;
+  return m;
+}
+
 static void launch_sort(msc_builtin_launch *l, const msc_op *op, int kind) {
   (void)kind; /* it has one form */
   l->number = MSC_BUILTIN_SORT, l->num_dims = MSC_SORT_DIMS;
@@ -49,6 +63,8 @@ static void launch_sort(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->dims[MSC_SORT_DESCENDING] = msc_op_bool(op, msc_declares(op, "largest") ? "largest" : "descending");
   double n = (double)l->dims[MSC_SORT_N], k = (double)l->dims[MSC_SORT_K];
   l->flops = (uint64_t)((double)l->extent * n * (1 + log2(k + 1)) * 10); /* ten operations for each step of the heap */
+  msc_sort_merges merges = msc_merges_of_sort(l);
+  if (msc_target_of(op->block->func->module)->is_gpu) l->scratch_bytes = merges.set_bytes * (uint64_t)merges.num_sets;
 }
 
 static void launch_unique(msc_builtin_launch *l, const msc_op *op, int kind) {

@@ -5,16 +5,28 @@
 #include "ir/abi/builtin.h"
 #include "passes/7_lower/nest/program.h"
 
-/* The one launch of such an op.  Its buffers are the op's operands and results, then the error flag if it checks. */
+/* The launch of such an op.  Its buffers are the op's operands and results, working memory if it needs any, then the
+ * error flag if it checks. */
 typedef struct {
   msc_builtin number;
   bool checks;
   uint64_t extent, grain, bytes, flops;
+  uint64_t scratch_bytes;
   size_t num_dims, num_scalars, num_starts;
   int64_t dims[MSC_MOST_BUILTIN_DIMS];
   double scalars[MSC_LAZY_SCALARS];
   msc_start start[1];
 } msc_builtin_launch;
+
+/* How a GPU sorts: it puts runs of MSC_SORT_RUN elements in order, then merges them in pairs, launch by launch, until a
+ * row is one run.  Between two launches a set of all elements and their indices lies in working memory, or in the
+ * results if these have room for it. */
+enum { MSC_SORT_RUN = 128 };
+typedef struct {
+  int num_merges, num_sets;       /* sets in working memory */
+  uint64_t set_bytes, indices_at; /* indices begin so many bytes behind the elements of their set */
+} msc_sort_merges;
+msc_sort_merges msc_merges_of_sort(const msc_builtin_launch *sort);
 
 /* Fills in the launch; false: the op has another kernel.  out_launch may be NULL. */
 bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out_launch);

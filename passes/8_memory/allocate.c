@@ -249,7 +249,7 @@ static msc_offsets_result place_scratch_values(allocator *z, uint64_t capacity) 
   }
   size_t values = num, groups = find_place_groups(z, buffer, number, group);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
-    uint64_t bytes = msc_nest_can_fuse(op) ? msc_scratch_bytes(z->nester, op) : 0;
+    uint64_t bytes = msc_scratch_bytes(z->nester, op);
     if (!bytes) continue;
     buffer[num] = (msc_buffer){op->id, op->id + 1, bytes};
     of[num++] = op->id;
@@ -281,8 +281,7 @@ static void write_places(allocator *z) {
     int64_t *place = msc_new_array(z->pass->scratch, int64_t, op->num_out);
     for (size_t i = 0; i < op->num_out; i++) place[i] = encode_place(z, &op->out[i]);
     if (op->num_out) msc_op_put(op, msc_fact_place(ctx, op->num_out, place));
-    if (msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op))
-      msc_op_put(op, msc_fact_work((int64_t)z->scratch_of[op->id]));
+    if (msc_scratch_bytes(z->nester, op)) msc_op_put(op, msc_fact_work((int64_t)z->scratch_of[op->id]));
   }
 }
 
@@ -330,7 +329,7 @@ size_t msc_list_lifetimes(msc_pass_ctx *pass, msc_func *f, msc_lifetime **out_li
                                    .last = z.last[i],
                                    .bytes = msc_round_to_lines((uint64_t)msc_type_bytes(z.value[i]->type))};
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    uint64_t bytes = msc_nest_can_fuse(op) ? msc_scratch_bytes(z.nester, op) : 0;
+    uint64_t bytes = msc_scratch_bytes(z.nester, op);
     if (bytes) life[num++] = (msc_lifetime){.first = op->id, .last = op->id, .bytes = msc_round_to_lines(bytes)};
   }
   return num;

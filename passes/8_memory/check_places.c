@@ -145,7 +145,7 @@ static bool check_result_place(place_checker *z, const msc_value *v) {
 }
 
 static bool needs_working_memory(const place_checker *z, const msc_op *op) {
-  return msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op);
+  return msc_scratch_bytes(z->nester, op) > 0;
 }
 
 static range range_of_work(const place_checker *z, const msc_op *op) {

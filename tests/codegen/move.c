@@ -273,13 +273,22 @@ static void prepare_ties(kernel_run *k, kernel_case *c) {
 static void test_ordered(void **state) {
   static const char *const some[] = {"f32", "f64",  "bf16", "f16",  "i8",  "ui8",
                                      "i16", "ui16", "i32",  "ui32", "i64", "ui64"};
-  static const move_case cases[] = {
-      {"sort", "5x40x$", "", 2}, {"sort", "9x3x17x$", "axis=0 descending=true dtype=i64", 2}, {"sort", "3x0x$", "", 2},
-      {"sort", "2x700x$", "", 2}, {"sort", "3000x$", "", 2}, {"sort", "700x$", "descending=true dtype=i64", 2},
-       {"sort", "1x$", "", 2},
-      {"topk", "5x40x$", "k=7", 2}, {"topk", "9x3x17x$", "k=9 axis=0 largest=false", 2}, {"topk", "5x3x$",
-       "k=0 dtype=i64", 2},
-      {"unique", "40x$", "", 3}, {"unique", "1x$", "dtype=i64", 3}, {"unique", "0x$", "", 3}};
+  static const move_case cases[] = {{"sort", "5x40x$", "", 2},
+                                    {"sort", "9x3x17x$", "axis=0 descending=true dtype=i64", 2},
+                                    {"sort", "3x0x$", "", 2},
+                                    {"sort", "2x700x$", "", 2},
+                                    {"sort", "3000x$", "", 2},
+                                    {"sort", "700x$", "descending=true dtype=i64", 2},
+                                    {"sort", "1x$", "", 2},
+                                    {"sort", "2x300x3x$", "axis=1", 2},
+                                    {"topk", "2x700x$", "k=300", 2},
+                                    {"topk", "200x2x$", "k=3 axis=0 largest=false", 2},
+                                    {"topk", "5x40x$", "k=7", 2},
+                                    {"topk", "9x3x17x$", "k=9 axis=0 largest=false", 2},
+                                    {"topk", "5x3x$", "k=0 dtype=i64", 2},
+                                    {"unique", "40x$", "", 3},
+                                    {"unique", "1x$", "dtype=i64", 3},
+                                    {"unique", "0x$", "", 3}};
   kernel_run *k = kernels_new(NULL);
   (void)state;
   for (size_t t = 0; t < 2 * COUNT(some); t++)

@@ -511,7 +511,9 @@ static bool find_overwrite(msc_nester *n, msc_arena *arena, const msc_op *op, ui
 }
 
 uint64_t msc_scratch_bytes(msc_nester *n, const msc_op *op) {
-  return find_answer(n, op, ALONE, find_alone)->info.scratch_bytes;
+  msc_builtin_launch builtin;
+  if (msc_builtin_of(op, &builtin)) return builtin.scratch_bytes;
+  return !msc_nest_can_fuse(op) ? 0 : find_answer(n, op, ALONE, find_alone)->info.scratch_bytes;
 }
 
 static bool may_lie_over(msc_nester *n, const msc_op *op, size_t in, size_t out, uint32_t question) {
