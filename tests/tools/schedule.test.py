@@ -99,6 +99,7 @@ judged("zb-auto", 6, 9, 1, 2, 0.5, 0.25, memory_limit=1, mem_w=0.5, time_limit=0
 expect.check("V leaves less idle", rate("zb-auto", 4, 8, 1, 1, 1, chunks=2) < rate("zb-auto", 4, 8, 1, 1, 1) / 2)
 judged("zb-auto", 5, 7, 1.5, 2, 1, 0.25, chunks=2, memory_limit=3, mem_w=0.4)
 judged("zb-auto", 6, 5, 1, 2, 0, 0, memory_limit=1e30, mem_w=0, time_limit=0.1)
+judged("zb-auto", 3, 6, 0, 1, 0, 0, chunks=2, memory_limit=6, mem_w=0.5)  # forwards that take no time
 
 expect(
     arguments("zb-h1", 2, 3, 1, 1, 1), 0, "", """\

@@ -69,14 +69,21 @@ static void add_channel_entry(const msc_schedule *s, const routes *r, traffic *t
   if (hop > t[out].hop) t[out].hop = hop;
 }
 
+/* True if what ends at `end` is over when `entry` starts or ends at `at`. Of entries without a length that fall on the
+ * same instant times do not tell the order: none counts as over before the other. */
+static bool is_over_by(int64_t end, int64_t at, const msc_entry *entry) {
+  return end < at || (end == at && entry->start < entry->end);
+}
+
 /* The buffers that a channel needs so that no message waits for one. A message occupies a buffer of its sender from
  * the start of the entry that writes it until it has arrived, and a buffer of its receiver from when it is sent
  * until the entry that reads it has ended. */
 static int channel_depth(const traffic *t) {
   int depth = 1, arrived = 0, read = 0;
   for (int n = 0; n < t->num_sent; n++) {
-    while (arrived < n && t->sender[arrived]->end + t->hop <= t->sender[n]->start) arrived++;
-    while (read < n && t->receiver[read]->end <= t->sender[n]->end) read++;
+    const msc_entry *sender = t->sender[n];
+    while (arrived < n && is_over_by(t->sender[arrived]->end + t->hop, sender->start, sender)) arrived++;
+    while (read < n && is_over_by(t->receiver[read]->end, sender->end, t->receiver[read])) read++;
     if (n - arrived + 1 > depth) depth = n - arrived + 1;
     if (n - read + 1 > depth) depth = n - read + 1;
   }
