@@ -10,17 +10,17 @@ import time
 from expect import MSC, Expect
 from small_models import write_one_product
 
-KILLS, STOPS, LIMIT, PATIENCE = 50, 2, 1.0, 7  # PATIENCE: of the launcher with a rank that does not end
+KILLS, STOPS, LIMIT = 50, 10, 2.0
 
 
-def run_once(comm, number, rng):
+def run_once(comm, number, limit, rng):
     """Seconds from the signal to the end of the run; every survivor has said who is missing."""
     p = subprocess.Popen([MSC, "run", "net.bin", "--data", "x=x.idx",
                           "--steps", "100000000", "--json", "--trust-native",
-                          "--threads", "1", "--comm", comm, "--timeout", str(LIMIT)], stdout=subprocess.PIPE,
+                          "--threads", "1", "--comm", comm, "--timeout", str(limit)], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True)
     for _ in range(rng.randrange(1, 400)):
-        p.stdout.readline()
+        assert p.stdout.readline(), p.stderr.read()
     with open(f"/proc/{p.pid}/task/{p.pid}/children") as file:
         ranks = [int(pid) for pid in file.read().split()]
     lost, begun = rng.randrange(4), time.time()
@@ -31,6 +31,8 @@ def run_once(comm, number, rng):
     assert f"rank {lost} is {'gone' if number == signal.SIGKILL else 'missing'}" in said, (lost, said)
     for r in range(4):
         assert r == lost or f"rank {r}: step " in said, (r, said)
+    if number == signal.SIGSTOP:
+        assert f"rank {lost} (process {ranks[lost]}) was stopped by a signal; it was killed" in said, said
     assert "all_reduce" in said and "(ranks 0,1,2,3)" in said, said
     return took
 
@@ -39,12 +41,10 @@ expect, rng = Expect(), random.Random(7)
 write_one_product()
 expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
 for comm in ("tcp", "hosts", "local"):
-    kills = sorted(run_once(comm, signal.SIGKILL, rng) for _ in range(KILLS))
-    stops = sorted(run_once(comm, signal.SIGSTOP, rng) for _ in range(STOPS))
-    print(
-        f"{comm}: {KILLS} kills, median {kills[KILLS // 2]:.2f} s, worst {kills[-1]:.2f} s; {STOPS} stops with a "
-        f"limit of "
-          f"{LIMIT} s and {PATIENCE} s for the launcher, median {stops[STOPS // 2]:.2f} s, worst {stops[-1]:.2f} s")
+    kills = sorted(run_once(comm, signal.SIGKILL, 60, rng) for _ in range(KILLS))
+    stops = sorted(run_once(comm, signal.SIGSTOP, LIMIT, rng) for _ in range(STOPS))
+    print(f"{comm}: {KILLS} kills, median {kills[KILLS // 2]:.2f} s, worst {kills[-1]:.2f} s; {STOPS} stops with a "
+          f"limit of {LIMIT} s, median {stops[STOPS // 2]:.2f} s, worst {stops[-1]:.2f} s")
     # single ones may be late on a busy machine
-    expect.check(f"{comm}: in time", kills[KILLS // 2] <= 2 and stops[STOPS // 2] <= LIMIT + 2 + PATIENCE)
+    expect.check(f"{comm}: in time", kills[KILLS // 2] <= 2 and stops[STOPS // 2] <= LIMIT + 2)
 expect.done()

@@ -68,6 +68,10 @@ expect.check("the others are ended", time.time() - start < 30)
 run = launch("-n", "2", "--grace", "0.3", "--", "sh",
              "-c", "trap '' TERM; test $RANK = 0 && kill -9 $$; while :; do sleep 0.1; done")
 same("killed", (run.returncode, run.stderr), (137, "msc launch: rank 0 was ended by signal 9 (Killed)\n"))
+# a rank that was stopped cannot end: nobody waits for it once another has failed and the others have ended
+begun = time.monotonic()
+run = launch("-n", "3", "--grace", "60", "--", "sh", "-c", "test $RANK = 1 && kill -STOP $$; sleep 0.5; exit 5")
+expect.check(f"stopped: {run.returncode} {run.stderr}", run.returncode == 5 and time.monotonic() - begun < 30)
 
 # Restarts.
 # Rank 1 fails when rank 0 has printed, which could be ended before otherwise.

@@ -14,12 +14,13 @@ void watch_new(msc_arena *arena, int num, watch *out) {
                  .pid = msc_new_array(arena, pid_t, num),
                  .status = msc_new_array(arena, int, num),
                  .ended = msc_new_array(arena, bool, num),
+                 .stopped = msc_new_array(arena, bool, num),
                  .lifeline = msc_new_array(arena, int, num)};
   for (int i = 0; i < num; i++) out->ended[i] = true, out->lifeline[i] = -1;
 }
 
 void watch_started(watch *w, int i, pid_t pid) {
-  w->pid[i] = pid, w->status[i] = 0, w->ended[i] = false;
+  w->pid[i] = pid, w->status[i] = 0, w->ended[i] = w->stopped[i] = false;
   w->left++;
 }
 
@@ -57,8 +58,24 @@ int watch_reap(watch *w) {
   return -1;
 }
 
+/* True if a signal has stopped every process that is left. */
+static bool are_all_stopped(const watch *w) {
+  for (int i = 0; i < w->num; i++) {
+    siginfo_t stopped = {0};
+    if (w->ended[i]) continue;
+    if (waitid(P_PID, (id_t)w->pid[i], &stopped, WSTOPPED | WNOHANG | WNOWAIT) != 0 || !stopped.si_pid) return false;
+  }
+  return w->left > 0;
+}
+
 void watch_deadline(watch *w) {
-  if (!w->deadline_ns || cli_now_ns() < w->deadline_ns) return;
+  if (!w->deadline_ns) return;
+  if (are_all_stopped(w)) {
+    for (int i = 0; i < w->num; i++) w->stopped[i] = !w->ended[i];
+    watch_signal(w, SIGKILL);
+    return;
+  }
+  if (cli_now_ns() < w->deadline_ns) return;
   watch_signal(w, w->asked ? SIGKILL : SIGTERM);
   w->asked = true;
   watch_ends_in(w, END_MS);

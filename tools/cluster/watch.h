@@ -12,6 +12,7 @@ typedef struct {
   pid_t *pid;
   int *status;         /* as waitpid gives it; 0 while it runs */
   bool *ended;         /* not running; to begin with, all */
+  bool *stopped;       /* killed because a signal had stopped it */
   int *lifeline;       /* takes a byte for each signal that a process is to get, and is closed behind it; -1: none */
   int told;            /* the signal that this process got and that ends all; 0: none */
   bool asked;          /* the processes were asked to end */
@@ -28,7 +29,8 @@ void watch_ends_in(watch *w, int ms);
 void watch_pass_on(watch *w, int number, int grace_ms);
 /* The number of a process that has ended since it was last asked, without waiting for one; -1: none has. */
 int watch_reap(watch *w);
-/* At the deadline: asks all to end, and kills them some time later. */
+/* At the deadline: asks all to end, and kills them some time later. Where all that are left were stopped by a signal,
+ * and so cannot end by themselves, it kills them as soon as there is a deadline. */
 void watch_deadline(watch *w);
 
 #endif

@@ -252,9 +252,14 @@ static int exit_code(const launcher *l) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE;
     if (WIFSIGNALED(status)) {
       bool server = r >= l->job->ranks;
-      msc_error(l->c->ctx, MSC_E_PEER, NULL, "%s %d (process %d) was ended by signal %d (%s)",
-                server ? "server" : "rank", server ? (r - l->job->ranks) % l->job->servers : r, (int)w->pid[r],
-                WTERMSIG(status), strsignal(WTERMSIG(status)));
+      const char *what = server ? "server" : "rank";
+      int number = server ? (r - l->job->ranks) % l->job->servers : r, pid = (int)w->pid[r];
+      if (w->stopped[r])
+        msc_error(l->c->ctx, MSC_E_PEER, NULL, "%s %d (process %d) was stopped by a signal; it was killed", what,
+                  number, pid);
+      else
+        msc_error(l->c->ctx, MSC_E_PEER, NULL, "%s %d (process %d) was ended by signal %d (%s)", what, number, pid,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
       code = CLI_ENVIRONMENT;
     }
   }
