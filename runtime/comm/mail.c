@@ -69,8 +69,8 @@ static bool is_valid(const mscrt_mail *mail, const envelope *e) {
   uint64_t arena = mail->m->o->arena_bytes;
   if (e->magic != MAGIC || e->kind > TAKEN) return false;
   if (e->kind == TAKEN) return true;
-  if (e->depth == 0 || e->bytes > arena || e->mailbox > arena || e->depth > arena || e->mailbox % MSC_MAILBOX_LINE ||
-      msc_mailbox_bytes(e->bytes, e->depth) > arena - e->mailbox || e->bytes * e->depth > arena)
+  if (e->depth == 0 || e->bytes > arena / e->depth || e->mailbox > arena || e->mailbox % MSC_MAILBOX_LINE ||
+      msc_mailbox_bytes(e->bytes, e->depth) > arena - e->mailbox)
     return false;
   mscrt_mailbox *b = mailbox_at(mail, e->mailbox);
   return e->number == atomic_load(&b->sent.count) && e->number - atomic_load(&b->taken.count) < e->depth;

@@ -41,6 +41,7 @@ struct mscrt_scheduler {
   mscrt_handshake *shaking; /* the oldest first */
   guest *guest;
   int *seat; /* of each rank: its guest; -1: none yet */
+  int64_t *promised_ns; /* of each rank: until when it is kept for a guest that was told it is its rank; 0: it is not */
   int64_t *steps;
   struct pollfd *polled;
   int64_t deadline_ns, announced_ns, heartbeat_ns, looked_ns, silence_ns;
@@ -165,14 +166,26 @@ static void answer_askers(mscrt_scheduler *s) {
     mscrt_link_send(&g->link, MSCRT_RANK, &rank, sizeof rank);
     g->asks = false;
     s->seat[r] = -1;
+    s->promised_ns[r] = mscrt_now_ns() + SHAKING_NS;
   }
+}
+
+/* The ranks that are taken: of guests that joined or asked, and of those that were told their rank and have yet to join
+ * under it. */
+static int count_taken_ranks(const mscrt_scheduler *s) {
+  int num = 0;
+  int64_t now = mscrt_now_ns();
+  for (int i = 0; i < s->num_guests; i++) num += s->guest[i].joined || s->guest[i].asks;
+  for (int r = 0; r < s->o.ranks; r++) num += s->seat[r] < 0 && now < s->promised_ns[r];
+  return num;
 }
 
 static void handle_asking(mscrt_scheduler *s, guest *g, const mscrt_asking *a) {
   char why[200] = "";
+  bool full = s->phase == GATHERING ? count_taken_ranks(s) >= s->o.ranks : !s->o.recovers;
   if (a->ranks != s->o.ranks)
     snprintf(why, sizeof why, "this process believes in %d ranks, the job has %d", a->ranks, s->o.ranks);
-  else if (s->phase != GATHERING && !s->o.recovers)
+  else if (full)
     snprintf(why, sizeof why, "the job has all its %d ranks already; this one comes from %s", s->o.ranks, g->from);
   if (*why) refuse_guest(g, why);
   else if (s->phase != GATHERING || s->lost) free_guest(g); /* it will ask the job that goes on after this one */
@@ -499,6 +512,7 @@ static void free_scheduler(mscrt_scheduler *s) {
   free(s->shaking);
   free(s->guest);
   free(s->seat);
+  free(s->promised_ns);
   free(s->steps);
   free(s->polled);
   mscrt_status_free(s->result);
@@ -519,6 +533,7 @@ mscrt_status *mscrt_scheduler_start(const mscrt_comm_options *o, const mscrt_key
   MSCRT_GOTO(mscrt_new_array(&n->shaking, MOST_SHAKING + 1));
   MSCRT_GOTO(mscrt_new_array(&n->guest, o->ranks + MOST_STRANGERS));
   MSCRT_GOTO(mscrt_new_array(&n->seat, o->ranks));
+  MSCRT_GOTO(mscrt_new_array(&n->promised_ns, o->ranks));
   MSCRT_GOTO(mscrt_new_array(&n->steps, o->ranks));
   n->num_guests = o->ranks + MOST_STRANGERS;
   MSCRT_GOTO(mscrt_new_array(&n->polled, 2 + MOST_SHAKING + n->num_guests));
