@@ -181,6 +181,12 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
  * there are two operands. */
 unsigned msc_einsum_summed(const msc_op *op);
 
+/* ---- expand/scan.c ---- */
+
+/* Builds a cumsum or cumprod like op of x, whose axis is divided into so many equal blocks: each is cumulated by
+ * itself, and combined with what all blocks before it come to. */
+msc_value *msc_cumulate_in_blocks(msc_builder *b, const msc_op *op, msc_value *x, int64_t blocks);
+
 /* ---- verify.c ---- */
 
 /* Checks structure, SSA, rows of op.def, shapes, tied operands and layouts.  Reports all faults. */

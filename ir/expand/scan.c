@@ -45,21 +45,27 @@ static msc_value *reduce_others(msc_builder *b, msc_reduction r, msc_value *tota
   return reduce_along(b, r, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
 }
 
-bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  const msc_type *t = in[0]->type;
+msc_value *msc_cumulate_in_blocks(msc_builder *b, const msc_op *op, msc_value *x, int64_t blocks) {
+  if (!x) return NULL;
+  const msc_type *t = x->type;
   int axis = axis_of(op, "axis", t->rank);
   bool sum = op->kind == OP_cumsum, reverse = msc_op_bool(op, "reverse");
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "axis", msc_int(axis + 1)),
                       msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
                       msc_named(ctx, "reverse", msc_bool(reverse))};
-  msc_value *x = in_blocks(b, cast(b, in[0], widen_dtype(t->dtype)), axis, msc_num_blocks(op, t->dim[axis]));
   msc_reduction all = sum ? MSC_SUM : MSC_PROD;
+  x = in_blocks(b, cast(b, x, widen_dtype(t->dtype)), axis, blocks);
   msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL,
             *total = x ? reduce_along(b, all, x, axis + 1) : NULL;
   msc_value *others = reduce_others(b, all, total, axis, reverse),
             *y = msc_compute(b, sum ? "a + b" : "a * b", within, others);
-  return give_result(y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL, out_result);
+  return y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL;
+}
+
+bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  int64_t n = in[0]->type->dim[axis_of(op, "axis", in[0]->type->rank)];
+  return give_result(msc_cumulate_in_blocks(b, op, in[0], msc_num_blocks(op, n)), out_result);
 }
 
 /* ---- topk ---- */
