@@ -126,7 +126,9 @@ static bool is_looked_through(const msc_op *op) {
     case MSC_FORM_PRODUCT:
     case MSC_FORM_REDUCE:
     case MSC_FORM_ROWS: return true;
-    default: return op->kind == OP_gather || op->kind == OP_einsum || msc_info(op)->flags & MSC_RANDOM;
+    default:
+      return op->kind == OP_gather || op->kind == OP_einsum || op->kind == OP_conv2d ||
+             msc_info(op)->flags & MSC_RANDOM;
   }
 }
 
@@ -353,6 +355,12 @@ bool msc_batch_divides_sum(const msc_batch_reading *r, const msc_op *op) {
   return x && is_number_of_samples(r, x, op->kind == OP_mul ? 1 / number : number);
 }
 
+/* True for a cast of whole numbers to floats that hold them exactly: a count stays one. */
+static bool is_cast_of_count(const msc_op *op) {
+  return op->kind == OP_cast && !msc_is_float(op->in[0].value->type->dtype) &&
+         msc_is_float(op->out[0].type->dtype) && msc_dtype_bytes(op->out[0].type->dtype) >= 4;
+}
+
 /* The meaning of the result of an op without samples. An op that is linear in one operand keeps the meaning of that
  * operand if the others are the same for all parts. An op that is linear in all operands together, as add, makes a
  * sum of sums. From sums beside means, or beside values that are the same for all parts, it makes a mean, once
@@ -360,6 +368,7 @@ bool msc_batch_divides_sum(const msc_batch_reading *r, const msc_op *op) {
 static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op *op, const msc_rule *rule) {
   unsigned linear = 0; /* meanings of the operands in which op is linear, a bit each */
   int num = 0;         /* operands that are not the same for all parts */
+  if (is_cast_of_count(op)) return (msc_batch_meaning)fact_of(r, op->in[0].value)->meaning;
   if (!rule->linear) return MSC_BATCH_MIXED;
   for (size_t i = 0; i < op->num_in; i++) {
     msc_batch_meaning m = (msc_batch_meaning)fact_of(r, op->in[i].value)->meaning;
