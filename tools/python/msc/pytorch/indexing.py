@@ -59,7 +59,8 @@ def _without_masks(c, indices):
 
 
 def _plan_index(c, x, indices):
-    """x with the indexed dimensions first and merged into one; the numbers of its rows; the result's permutation."""
+    """The indexed dimensions and the others; x with the former first and merged into one; the numbers of its rows and
+    their shape."""
     rank = len(shape_of(x))
     at = [i for i, index in enumerate(indices) if index is not None]
     rest = [i for i in range(rank) if i not in at]
@@ -141,6 +142,27 @@ def _put_along(c, x, dim, index, source, accumulate):
     return x
 
 
+def _each_by_itself(c, x, indices, at, shape):
+    """x[rows[:, None], columns] and its like, of numbers that are known: each index picks along its own dimension, and
+    the result, [*shape, *the rest of x], has them side by side.  None: it is something else."""
+    beside = {}  # dimension of x -> dimension of the result that it is
+    for i in at:
+        varies = [d for d, n in enumerate(shape_of(indices[i])) if n > 1]
+        if not is_known(indices[i]) or len(varies) > 1:
+            return None
+        beside[i] = len(shape) - len(shape_of(indices[i])) + varies[0] if varies else -1
+    if len({d for d in beside.values() if d >= 0}) != sum(d >= 0 for d in beside.values()):
+        return None
+    for i in at:
+        numbers = indices[i].flatten().long()
+        numbers = torch.where(numbers < 0, numbers + shape_of(x)[i], numbers)
+        if not torch.equal(numbers, torch.arange(shape_of(x)[i])):
+            x = c.pick(x, i, numbers)
+    rest = [i for i in range(len(shape_of(x))) if i not in at]
+    x = c.transpose(x, sorted(at, key=beside.get) + rest)
+    return c.reshape(x, tuple(shape) + tuple(shape_of(x)[len(at) :]))
+
+
 @row("index.Tensor", "_unsafe_index.Tensor")
 def index(c, x, indices):
     if not shape_of(x):
@@ -153,8 +175,11 @@ def index(c, x, indices):
     along = _Along.of(c, x, indices)
     if along:
         return along.taken()
-    at, rest, merged, numbers, shape = _plan_index(c, x, indices)
-    y = c.g.gather(merged, numbers, axis=0)
+    shape = torch.broadcast_shapes(*[shape_of(indices[i]) for i in at])
+    y = _each_by_itself(c, x, indices, at, shape)
+    if y is None:
+        _, _, merged, numbers, _ = _plan_index(c, x, indices)
+        y = c.g.gather(merged, numbers, axis=0)
     if at != list(range(at[0], at[0] + len(at))):
         return y  # indices with a gap: their dimensions come first
     before, k = at[0], len(shape)
