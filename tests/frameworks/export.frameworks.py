@@ -254,7 +254,8 @@ def test_refusals():
     refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent", f"{here}:")
     refused(lambda x: x if (x > 0).any().item() else -x, "PyTorch cannot export", "GuardOnDataDependent", f"{here}:")
     refused(lambda x: x if torch.rand([]) < 0.5 else -x, "a number drawn at", here)
-    refused(lambda x: x[x > 0].sum() + x.masked_select(x > 1).sum(), "2 kinds", "depends on data", here)
+    refused(lambda x: x[x > 0].cumsum(0).sum() + x.masked_select(x > 1).std(), "2 kinds", "one by one", here)
+    refused(lambda x: x[x[:, 0] > 0], "depends on data", here)
     refused(made_positive, "PyTorch cannot export", "GuardOnDataDependent")
 
 

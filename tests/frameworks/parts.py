@@ -106,12 +106,45 @@ def _last_of_each(m, x):
     return h[samples, last] + h.transpose(1, 2)[samples[:, None], torch.arange(16), largest]
 
 
+def _masked_by_numbers(m, x):
+    """A mask of places that is looked up by numbers of the samples, as one made by vmap is, and positions that a
+    convolution makes for every sample anew."""
+    b, t = x.shape[:2]
+    near = (x[:, :, 0] > -1)[torch.arange(b)[:, None, None], torch.arange(t)]
+    places = torch.ones(b, 1, t, dtype=x.dtype).cumsum(2) * 0.3
+    return m.a(x + m.places(places.sin()).transpose(1, 2)).mul(near.transpose(1, 2)).tanh().mean(1)
+
+
 def _gated(m, x):
     """The two experts of four with the largest gates."""
     x = x.mean(1)
     gates, numbers = m.gate(x).softmax(-1).topk(2, -1)
     gates = torch.zeros(x.shape[0], 4, dtype=x.dtype).scatter(1, numbers, gates)
     return torch.einsum("be,beh->bh", gates, m.a(x).unflatten(-1, (4, 16)))
+
+
+def _experts(m, x):
+    """Each sample goes through the two experts of four with the largest gates: the first adds in the rows of its
+    samples, the second writes them."""
+    x = m.a(x.mean(1)).tanh()
+    gates = m.gate(x).softmax(-1)
+    chosen, y, z = gates.topk(2, -1)[1], torch.zeros_like(x), torch.zeros_like(x)
+    for e in range(4):
+        samples, _ = torch.where(chosen == e)
+        y.index_add_(0, samples, m.experts[e](x[samples]) * gates[samples, e, None])
+        best = (chosen[:, 0] == e).nonzero().squeeze(1)
+        z[best] = m.experts[e](x[best]).tanh()
+    return y + z
+
+
+def _of_rows(loss):
+    """A loss of the rows that a mask of the labels chooses, and the mask."""
+
+    def run(m, x, y):
+        mask = y > 1
+        return loss(m.out(m.a(x).tanh()), y, mask)
+
+    return Run(run, a=nn.Linear(16, 12), out=nn.Linear(12, 5)), (torch.randn(BATCH, 16), torch.arange(BATCH) % 5)
 
 
 def _power_iterations():
@@ -174,6 +207,7 @@ NETS = {
     ),
     "instances": _instances,
     "index of samples": lambda: _classifies(_last_of_each, 16)(a=nn.Linear(16, 16)),
+    "masked by numbers": lambda: _classifies(_masked_by_numbers, 16)(a=nn.Linear(16, 16), places=nn.Conv1d(1, 16, 1)),
     "scatter": lambda: _classifies(_gated, 16)(a=nn.Linear(16, 64), gate=nn.Linear(16, 4)),
     "index_add": lambda: _classifies(_summed_by_index, 16)(a=nn.Linear(16, 16)),
     "bags": lambda: _bags("mean"),
@@ -187,6 +221,12 @@ NETS = {
     ),
     "two of cross entropy": lambda: _beside(lambda m, h, y: F.cross_entropy(m.other(h), y), ignored=True),
     "power iterations": _power_iterations,
+    "experts by masks": lambda: _classifies(_experts, 16)(
+        a=nn.Linear(16, 16), gate=nn.Linear(16, 4), experts=nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+    ),
+    "labelled rows of a mask": lambda: _of_rows(lambda o, y, mask: F.cross_entropy(o[mask], y[mask] - 2)),
+    "mean of rows of a mask": lambda: _of_rows(lambda o, y, mask: (o[mask].log_softmax(-1) - 1).pow(2).mean()),
+    "sum divided by a count": lambda: _of_rows(lambda o, y, mask: o[mask].exp().sum() / mask.sum()),
     "divergence": lambda: _of_numbers(_divergence),
     "a sum divided, beside a mean": lambda: _of_numbers(
         lambda o, y: _divergence(o, y) + 0.5 * F.mse_loss(o, y, reduction="sum") / BATCH + F.l1_loss(o, y)

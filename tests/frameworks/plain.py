@@ -253,6 +253,53 @@ class Losses(nn.Module):
         )
 
 
+class Masked(nn.Module):
+    """Rows and elements that masks choose while the model runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.words = nn.Linear(8, 6), nn.Linear(6, 6), nn.Embedding(4, 6)
+        self.norm = nn.LayerNorm(6)
+
+    def forward(self, x, y, holes):
+        o, mask = self.a(x), y > 0
+        kept, given, there = o[mask], x[mask][:, :6], ~torch.isnan(holes[:, 0])
+        odd = kept[:, 0] > 0
+        places = (y > 1).nonzero().squeeze(1)
+        put, added = o.detach() * 0, torch.zeros_like(o)
+        put[mask] = self.b(kept).relu()
+        put[places] = 0.5
+        added[places] += self.norm(self.b(x[places][:, 2:]))
+        grid, on = o.view(4, 2, 6), (y > 1).view(4, 2)
+        rows, columns = torch.where(on)
+        return (
+            F.cross_entropy(self.b(kept), y[mask] - 1)
+            + F.cross_entropy(grid[on], y.view(4, 2)[on], reduction="sum")
+            + F.smooth_l1_loss(kept, given, reduction="sum") / mask.sum()
+            + F.mse_loss(kept, given)
+            + F.l1_loss(kept.view(-1), given.reshape(-1))
+            + F.binary_cross_entropy_with_logits(kept[:, 0], given[:, 0].sigmoid())
+            + F.kl_div(kept.log_softmax(-1), given.softmax(-1), reduction="batchmean")
+            + F.cosine_similarity(kept, given).mean()
+            + F.normalize(self.words(y[mask] - 1) + kept).mean()
+            + torch.masked_select(o, o > 0).log().mean()  # of the others it is no number
+            + o[o < 0].pow(2).sum() / (o < 0).sum().clamp(min=1)
+            + self.b(self.a(holes[there])).exp().mean()  # what is no number reaches no weight
+            + kept.max()
+            - kept.amin()
+            + kept[odd].sum() / 7
+            + (put + added).pow(2).mean()
+            + grid[rows, columns].pow(2).mean() * rows.shape[0]
+            + x[mask].shape[0] * 0.1 * self.b.bias.sum()
+        )
+
+
+def _masked():
+    holes = torch.randn(8, 8)
+    holes[2:5] = float("nan")
+    return Masked(), (torch.randn(8, 8), torch.tensor([0, 1, 2, 3, 4, 0, 2, 1]), holes)
+
+
 MODELS = {
     "recurrent": lambda: (Recurrent(), (_words(9), _classes(5))),
     "translator": lambda: (Translator(), (_words(7), _words(4))),
@@ -279,6 +326,7 @@ MODELS = {
             torch.tensor([4, 2, 3, 1]),
         ),
     ),
+    "masked": _masked,
     "losses": lambda: (
         Losses(),
         (torch.randn(BATCH, 12), torch.randn(BATCH, 8), torch.randn(BATCH, 8), torch.randint(0, 8, (BATCH,))),

@@ -16,7 +16,7 @@ from torch.fx import traceback as node_meta
 from torch.utils import _pytree as pytree
 
 from msc.ops import Error
-from msc.pytorch import alignment, branches, own_gradients
+from msc.pytorch import alignment, branches, chosen, own_gradients
 from msc.pytorch.convert import NOT_THE_USERS
 
 
@@ -250,6 +250,7 @@ def capture(module, args, words, loss, labels, outputs, dimensions=None):
             _mark_checkpoints(),
             _in_arithmetic(),
             branches.decided(),
+            chosen.exportable(),
             _quiet(),
             torch.enable_grad(),
         ):

@@ -11,9 +11,11 @@ import re
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils import _pytree as pytree
 
 from msc.ops import Error
-from msc.pytorch.aten import DTYPES, RANDOM, ROWS, Call, Decompose, Refused, is_known
+from msc.pytorch.aten import DTYPES, RANDOM, ROWS, TORCH, Call, Decompose, Refused, dtype_of, is_known
+from msc.pytorch import chosen
 from msc.pytorch import linear_algebra  # noqa: F401: registers decompositions
 from msc.pytorch.decompositions import DECOMPOSITIONS
 
@@ -62,6 +64,8 @@ class Converter:
         self.numbers = {}  # of a value of the graph that is one number everywhere: the number
         self.chances = {}  # of a value of the graph that is drawn as 0 or 1: how probable 1 is
         self.known = {}  # of a value of the graph that is a constant: the torch.Tensor
+        self.choices = {}  # of PyTorch's symbol for a number of rows that a mask chooses: which rows
+        self.flat_masks = {}  # of the number of a mask: the mask in one dimension
         self.own_calls = []  # of functions with gradients of their own
         self.sized = frozenset()  # nodes that differ with sizes that are left open
         self.is_blind = False  # to what their results are
@@ -156,7 +160,8 @@ class Converter:
                 return None
             self._place = place_of(n) + (tuple(self.blocks_of(n)),)
             try:
-                return self._value(n)
+                value = self._value(n)
+                return value if not isinstance(value, chosen.Chosen) else self._report(n, chosen.DEPENDS)
             except Refused as e:
                 self._report(n, str(e))
 
@@ -194,6 +199,8 @@ class Converter:
         val = node.meta.get("val")
         if isinstance(val, (int, float)):  # a size
             return val
+        if chosen.is_concerned(self, node):
+            return chosen.translate(self, node, name_of(node.target))
         types = [_type(v) for v in (val if isinstance(val, (list, tuple)) else [val])]
         name = name_of(node.target)
         if any(t and t[0] is None for t in types):
@@ -201,18 +208,23 @@ class Converter:
         folded = self._fold(node, name, types)
         if folded is not None and not (self.is_blind and any(id(t) in self._made for t in _tensors(folded))):
             return folded
-        return self._computed(node, name, types)
+        return self._computed(node, types)
 
-    def _computed(self, node, name, types):
+    def _computed(self, node, types):
         """The result of a call as ops of the graph."""
-        arguments, words = self.of(node.args), self.of(node.kwargs)
+        return self.call_with(node, types, self.of(node.args), self.of(node.kwargs))
+
+    def call_with(self, node, types, arguments, words, has_rows=False):
+        """The result of a node's call for these arguments as ops of the graph; with `has_rows` they are others than its
+        own, with all rows in place of those that a mask chooses."""
+        name = name_of(node.target)
         rule = ROWS.get(name)
         if rule:
             try:
                 return rule(Call(self, name, types), *arguments, **words)
             except Decompose:
                 pass
-        return self._decomposed(node, name)
+        return self._decomposed(node, name, (arguments, words) if has_rows else None)
 
     def _item(self, node):
         value = self.values[node.args[0]]
@@ -241,36 +253,43 @@ class Converter:
             arguments, words = self.of(node.args), self.of(node.kwargs)
             result = node.target(*arguments, **words)
         if self._is_sized or node in self.sized or any(id(t) in self._made for t in _tensors(inputs)):
-            call = functools.cache(lambda: self._computed_later(node, name, types))
+            call = functools.cache(lambda: self._computed_later(node, types))
             for i, t in enumerate(_tensors(result)):
                 self._made[id(t)] = _Made(t, call, i if isinstance(result, (list, tuple)) else None)
         return result
 
-    def _computed_later(self, node, name, types):
+    def _computed_later(self, node, types):
         before, self._node = (self._node, self._is_sized), node
         self._is_sized = True
         try:
-            return self._computed(node, name, types)
+            return self._computed(node, types)
         finally:
             self._node, self._is_sized = before
 
     # ---- decompositions ----
 
-    def _decomposed(self, node, name):
-        """Translates PyTorch's decomposition of a call, in place of the call."""
+    def _decomposed(self, node, name, given=None):
+        """Translates PyTorch's decomposition of a call, in place of the call; `given`: arguments and keywords other
+        than its own."""
         function = _decomposition(node.target)
         if not function:
             raise Refused("msc has no row for it, and PyTorch no decomposition")
+        mode = next((f.fake_mode for n in [node, *node.all_input_nodes] for f in _tensors(n.meta.get("val"))
+                     if hasattr(f, "fake_mode")), None)
         inputs = list(node.all_input_nodes)
-        fakes = [n.meta["val"] for n in inputs]
+        if given:
+            inputs = [v for v in pytree.tree_leaves(given) if hasattr(v, "shape")]
+            with mode:
+                fakes = [torch.empty(v.shape, dtype=TORCH[dtype_of(v)]) for v in inputs]
+        else:
+            fakes = [n.meta["val"] for n in inputs]
 
         def call(*tensors):
-            stand_in = dict(zip(inputs, tensors))
-            arguments, words = torch.fx.map_arg((node.args, node.kwargs), lambda n: stand_in[n])
+            stand_in = dict(zip(map(id, inputs), tensors))
+            arguments, words = pytree.tree_map(lambda v: stand_in.get(id(v), v), given or (node.args, node.kwargs))
             return function(*arguments, **words)
 
         try:
-            mode = next((f.fake_mode for f in fakes if hasattr(f, "fake_mode")), None)
             # with oneDNN a layer of an LSTM would become one op of that library's, not its steps
             with mode or torch._subclasses.fake_tensor.FakeTensorMode(), _without_onednn():
                 inner = make_fx(call, tracing_mode="real")(*fakes)
@@ -282,7 +301,7 @@ class Converter:
             ) from None
         if any(n.op == "call_function" and n.target is node.target for n in inner.graph.nodes):
             raise Refused("msc has no row for it, and PyTorch no decomposition")
-        return self.walk_inner(inner, [self.values[n] for n in inputs])
+        return self.walk_inner(inner, inputs if given else [self.values[n] for n in inputs])
 
     def walk_inner(self, inner, values):
         """The results of a graph that stands for the node being translated; `values` are those of its inputs."""
