@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "runtime/data/feed.h"
@@ -14,6 +16,9 @@
 #include "runtime/execute/execute.h"
 #include "runtime/memory/memory.h"
 #include "runtime/server/share.h"
+
+#define PART_BYTES     (1 << 20) /* of a slice, which a thread copies at a time */
+#define NICE_OF_SAVING 10
 
 /* The state of a checkpoint on a rank; when ranks compare theirs, the largest counts. */
 enum { ENDED, WRITTEN, WRITING, FAILED };
@@ -88,17 +93,22 @@ static mscrt_status *commit(const struct mscrt_saving *k) {
   return s ? s : mscrt_folder_place(&k->folder);
 }
 
-static void *save_thread(void *arg) {
-  struct mscrt_saving *k = arg;
+static void save(struct mscrt_saving *k) {
   k->status = k->commits ? commit(k) : mscrt_rank_slices_write(&k->slices, k->rank, k->folder.partial, k->data);
   atomic_store(&k->done, true);
+}
+
+/* A thread that mostly leaves the cores to those of steps. */
+static void *run_save_thread(void *arg) {
+  setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE_OF_SAVING);
+  save(arg);
   return NULL;
 }
 
 static void start_thread(struct mscrt_saving *k) {
   atomic_store(&k->done, false);
-  k->running = pthread_create(&k->thread, NULL, save_thread, k) == 0;
-  if (!k->running) save_thread(k);
+  k->running = pthread_create(&k->thread, NULL, run_save_thread, k) == 0;
+  if (!k->running) save(k);
 }
 
 static void join_thread(struct mscrt_saving *k) {
@@ -157,6 +167,35 @@ static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
   return c->o.rank == 0 ? mscrt_folder_make(&k->folder, MSCRT_MANIFEST) : NULL;
 }
 
+/* A slice on its way from the arena into the copy, which threads make of parts along the first dimension. */
+typedef struct {
+  const mscrt_rank_slice *slice;
+  const msc_box *buffer; /* whose elements lie at `from` */
+  const uint8_t *from;
+  uint8_t *to;
+  int64_t rows; /* of the first dimension in a part */
+} copying;
+
+static void copy_part(void *arg, int64_t unit, int worker) {
+  const copying *k = arg;
+  const mscrt_variable *v = k->slice->v;
+  msc_box part = k->slice->box;
+  (void)worker;
+  if (v->rank) {
+    int64_t done = unit * k->rows, left = part.size[0] - done;
+    part.begin[0] += done;
+    part.size[0] = left < k->rows ? left : k->rows;
+  }
+  msc_box_copy(v->rank, &part, &k->slice->box, k->to, k->buffer, k->from, mscrt_dtype_bytes(v->dtype));
+}
+
+static void copy_slice(const mscrt_context *c, copying *k) {
+  int64_t all = k->slice->v->rank ? k->slice->box.size[0] : 1;
+  int64_t row_bytes = all ? (int64_t)k->slice->bytes / all : 0;
+  k->rows = row_bytes && row_bytes < PART_BYTES ? PART_BYTES / row_bytes : 1;
+  mscrt_pool_run(c->pool, copy_part, k, (all + k->rows - 1) / k->rows);
+}
+
 static mscrt_status *copy_slices(mscrt_context *c) {
   struct mscrt_saving *k = c->saving;
   MSCRT_CHECK(mscrt_write_rows_back(c));
@@ -166,7 +205,7 @@ static mscrt_status *copy_slices(mscrt_context *c) {
     uint8_t *from = mscrt_address_of(c, s->v->ref, 0);
     mscrt_variable_box(c->plan, s->v, c->o.rank, &box, &buffer);
     MSCRT_CHECK(mscrt_fetch(c, (uint64_t)(from - c->arena), mscrt_variable_bytes(s->v)));
-    msc_box_copy(s->v->rank, &s->box, &s->box, k->data + s->at, &buffer, from, mscrt_dtype_bytes(s->v->dtype));
+    copy_slice(c, &(copying){.slice = s, .buffer = &buffer, .from = from, .to = k->data + s->at});
     mscrt_drop_disk_pages(c, s->v->ref);
   }
   return NULL;
