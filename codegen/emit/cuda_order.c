@@ -333,7 +333,7 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
     msc_builtin_call *g = &launch[i];
     *g = (msc_builtin_call){.launch = *l, .num_buffers = num_buffers};
     g->launch.extent = count_items(l), g->launch.grain = (uint64_t)msc_cuda_order_threads(l);
-    g->launch.bytes = l->bytes, g->launch.flops = l->flops / num;
+    g->launch.bytes = l->bytes / num, g->launch.flops = l->flops / num;
     for (size_t k = 0; k < num_buffers; k++) g->buffer[k] = (uint32_t)k;
     if (!sorts) continue;
     set_sort_launch(g, &merges, (int)i);

@@ -192,6 +192,7 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   for (size_t i = 0; i < op->num_in; i++) l.bytes += (uint64_t)msc_type_bytes(operand_type(op, i));
   for (size_t i = 0; i < op->num_out; i++) l.bytes += (uint64_t)msc_type_bytes(op->out[i].type);
   if (l.number == MSC_BUILTIN_LAZY) l.bytes = lazy_bytes(op);
+  if (l.scratch_bytes) l.bytes *= 1 + (uint64_t)msc_merges_of_sort(&l).num_merges;
   uint64_t work = l.bytes + l.flops, unit = 65536; /* the same work as a generated kernel's grain */
   l.grain = !l.extent || work / l.extent >= unit ? 1 : unit / (work / l.extent + 1);
   if (l.grain > l.extent) l.grain = l.extent ? l.extent : 1;
