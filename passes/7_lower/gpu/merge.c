@@ -3,6 +3,7 @@
  *
  *   q = x a + i,  k = x b + j,  v = x c + l     y = x [a b c] + [i j l];  q, k, v are heads of y
  *   dx = dq a^T + dk b^T + dv c^T               dy = [dq dk dv], heads beside each other;  dx = dy [a b c]^T
+ *   dx = r + dq a^T + dk b^T + dv c^T           dx = r + dy [a b c]^T;  r, of a residual, is added in whatever order
  *   da = x^T dq, the sum of dq over rows        columns of x^T dy, of the sum of dy
  *
  * The library reads and writes heads as parts of longer rows (views.c), so nothing is copied.  One product keeps a GPU
@@ -27,6 +28,10 @@ typedef struct {
   int num;
   part *part[PARTS];
   int64_t heads[PARTS], columns[PARTS];
+  /* backward: the adds that sum all dx, in program order, and what they add besides, or NULL */
+  int num_adds;
+  msc_op *add[PARTS];
+  msc_value *rest;
 } merger;
 
 static bool swaps_heads(const msc_op *op) {
@@ -203,32 +208,42 @@ static bool find_gradient(const msc_value *v, part *p) {
   return p->heads->type->dim[2] * p->heads->type->dim[3] == num_columns(p->rows);
 }
 
-/* An op that adds two of the values, neither of which has another use; NULL: there is none. */
-static msc_op *find_add_of_two(msc_value *const *v, int num) {
-  for (int i = 0; i < num; i++) {
-    msc_op *add = msc_only_user(v[i], OP_add);
-    for (int k = 0; add && k < num; k++)
-      if (k != i && msc_only_user(v[k], OP_add) == add) return add;
-  }
-  return NULL;
+static msc_value *other_operand(const msc_op *add, const msc_value *v) {
+  return add->in[add->in[0].value == v].value;
 }
 
-/* Finds the adds that sum all dx, the last one first, and returns the last; NULL: they are not summed. */
-static msc_op *find_sum_of_data(const merger *z, msc_op **out_add) {
+/* Returns the first op that adds two of the values, neither of which has another use; with `rest`, that adds any value
+ * to one of them.  NULL: there is none. */
+static msc_op *find_first_add(msc_value *const *v, int num, bool rest) {
+  msc_op *first = NULL;
+  for (int i = 0; i < num; i++) {
+    msc_op *add = msc_only_user(v[i], OP_add);
+    bool found = add && rest && other_operand(add, v[i])->type == v[i]->type;
+    for (int k = 0; add && k < num && !found; k++) found = k != i && msc_only_user(v[k], OP_add) == add;
+    if (found && (!first || add->id < first->id)) first = add;
+  }
+  return first;
+}
+
+/* Finds the adds that sum all dx, and one value besides.  False: they are not summed. */
+static bool find_sum_of_data(merger *z) {
   msc_value *v[PARTS];
   int num = z->num;
+  z->num_adds = 0, z->rest = NULL;
   for (int i = 0; i < num; i++) v[i] = &z->part[i]->gemm->out[0];
   while (num > 1) {
-    msc_op *add = find_add_of_two(v, num);
+    msc_op *add = find_first_add(v, num, false);
+    bool rest = !add && !z->rest && (add = find_first_add(v, num, true));
     int kept = 0;
-    if (!add) return NULL;
+    if (!add) return false;
     for (int i = 0; i < num; i++)
-      if (v[i]->uses->user != add) v[kept++] = v[i];
+      if (msc_only_user(v[i], OP_add) != add) v[kept++] = v[i];
+      else if (rest) z->rest = other_operand(add, v[i]);
     v[kept++] = &add->out[0];
     num = kept;
-    out_add[num - 1] = add;
+    z->add[z->num_adds++] = add;
   }
-  return out_add[0];
+  return true;
 }
 
 static msc_value *reshape_to_rows(merger *z, msc_value *v, int64_t columns) {
@@ -284,13 +299,15 @@ static bool merge_parameters(merger *z, msc_value *rows) {
   return whole && replace_by_columns(z, whole, get_weight);
 }
 
-static bool merge_data(merger *z, msc_value *rows, msc_op **add) {
-  build_before_op(z, add[0], z->part[0]->gemm);
+static bool merge_data(merger *z, msc_value *rows) {
+  msc_op *last = z->add[z->num_adds - 1];
+  build_before_op(z, last, z->part[0]->gemm);
   msc_value *in[2] = {rows, join_operands(z, 1, 1)};
   msc_value *dx = in[1] ? build_gemm(z, z->part[0]->gemm, 2, in) : NULL;
+  if (dx && z->rest) dx = plus(&z->b, z->rest, dx);
   MSC_TRY(dx);
-  msc_replace_uses(&add[0]->out[0], dx);
-  for (int i = 0; i + 1 < z->num; i++) msc_op_erase(add[i]);
+  msc_replace_uses(&last->out[0], dx);
+  while (z->num_adds) msc_op_erase(z->add[--z->num_adds]);
   return true;
 }
 
@@ -309,7 +326,7 @@ static void erase_gradient(part *p) {
   msc_op_erase(p->heads->def);
 }
 
-static bool merge_backward(merger *z, msc_op *grad, msc_op **add) {
+static bool merge_backward(merger *z, msc_op *grad) {
   msc_value *heads[PARTS];
   const msc_type *t = z->part[0]->heads->type;
   int64_t dim[3] = {t->dim[0], t->dim[1], total_size(z, z->columns)};
@@ -317,7 +334,7 @@ static bool merge_backward(merger *z, msc_op *grad, msc_op **add) {
   for (int i = 0; i < z->num; i++) MSC_TRY(heads[i] = swap_heads(z, z->part[i]->heads->def->in[0].value));
   msc_value *rows = join_along(&z->b, 2, (size_t)z->num, heads);
   if (rows) rows = z->part[0]->rows->type->rank == 2 ? reshape_to_rows(z, rows, dim[2]) : reshape(&z->b, rows, 3, dim);
-  MSC_TRY(rows && merge_parameters(z, rows) && merge_data(z, rows, add));
+  MSC_TRY(rows && merge_parameters(z, rows) && merge_data(z, rows));
   for (int i = 0; i < z->num; i++) erase_gradient(z->part[i]);
   return true;
 }
@@ -328,15 +345,14 @@ static bool merge_attention(merger *z, msc_op *op, bool backward, int64_t *count
   msc_number(op->block);
   part all[PARTS];
   bool found[PARTS];
-  msc_op *add[PARTS];
   for (int i = 0; i < PARTS; i++)
     found[i] = backward ? find_gradient(&op->out[i], &all[i]) : find_source(op->in[i].value, &all[i]);
   for (int i = 0; i + 1 < PARTS; i++) {
     if (!found[i]) continue;
     collect_like_parts(z, all, found, i);
-    if (z->num < 2 || (backward && !find_sum_of_data(z, add))) continue;
+    if (z->num < 2 || (backward && !find_sum_of_data(z))) continue;
     for (int k = 0; k < z->num; k++) found[z->part[k] - all] = false;
-    MSC_TRY(backward ? merge_backward(z, op, add) : merge_forward(z));
+    MSC_TRY(backward ? merge_backward(z, op) : merge_forward(z));
     *count += z->num;
   }
   return true;
