@@ -10,7 +10,7 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-typedef enum { POLICY_WIDE, POLICY_FOLLOW, POLICY_LOWER, POLICY_ROUND } policy;
+typedef enum { POLICY_WIDE, POLICY_FOLLOW, POLICY_LOWER, POLICY_ROUND, POLICY_INSIDE } policy;
 
 typedef struct {
   msc_pass_ctx *pass;
