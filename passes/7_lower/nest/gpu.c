@@ -22,6 +22,8 @@ enum {
   SCATTER_THREADS = 128,
   VECTORS_PER_THREAD = 4, /* of a row */
   MOST_TEAM = 512, /* 128 registers each */
+  FEW_BLOCKS = 128, /* fewer leave multiprocessors without work */
+  LEAST_COLUMNS = 2, /* vectors side by side: a sector of memory */
 };
 
 static int64_t memory_bytes(const msc_nester *n, const msc_instr *in) {
@@ -105,17 +107,33 @@ static void row_shape(const msc_nester *n, msc_nest_launch *l) {
   h->threads = (uint16_t)(team * rows), h->per_block = (uint16_t)rows, l->extent = msc_nest_points(n, n->walk.items);
 }
 
-/* Lays threads along the columns; the remaining ones stride along the rows. */
+static uint64_t count_vectors(const msc_nester *n, int lanes) {
+  return msc_nest_divide_up((uint64_t)n->extent[n->walk.lane], (uint64_t)lanes);
+}
+
+/* Returns the number of blocks of a COLUMN whose blocks have so many vectors side by side. */
+static uint64_t count_column_blocks(const msc_nester *n, int lanes, uint64_t columns) {
+  return msc_nest_points(n, n->walk.items & (uint16_t) ~(1u << n->walk.lane)) *
+         msc_nest_divide_up(count_vectors(n, lanes), columns);
+}
+
+static uint64_t most_columns(const msc_nester *n, int lanes) {
+  return least_of(WARP, power_of_two(count_vectors(n, lanes)));
+}
+
+/* Lays threads along the columns; the remaining ones stride along the rows. Where that makes few blocks, as for the
+ * total of the parts of a long sum, blocks have fewer columns and more threads for each. */
 static void column_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   int axis = outer_reduced(n);
-  uint64_t vectors = msc_nest_divide_up((uint64_t)n->extent[n->walk.lane], h->lanes),
-           columns = least_of(WARP, power_of_two(vectors));
-  uint64_t team = least_of(COLUMN_THREADS / columns, power_of_two((uint64_t)n->extent[axis]));
+  uint64_t rows = power_of_two((uint64_t)n->extent[axis]), columns = most_columns(n, h->lanes);
+  while (columns > LEAST_COLUMNS && COLUMN_THREADS / columns < rows &&
+         count_column_blocks(n, h->lanes, columns) < FEW_BLOCKS)
+    columns /= 2;
+  uint64_t team = least_of(COLUMN_THREADS / columns, rows);
   h->team = (uint16_t)team, h->team_axis = (int8_t)axis;
   h->threads = (uint16_t)(columns * team), h->per_block = 1;
-  l->extent =
-      msc_nest_points(n, n->walk.items & (uint16_t) ~(1u << n->walk.lane)) * msc_nest_divide_up(vectors, columns);
+  l->extent = count_column_blocks(n, h->lanes, columns);
 }
 
 static void square_shape(const msc_nester *n, msc_nest_launch *l) {
@@ -149,6 +167,9 @@ void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {
 
 uint64_t msc_nest_gpu_items(const msc_nester *n) {
   msc_nest_launch l = {.program.head.lanes = (uint8_t)msc_nest_gpu_lanes(n)};
+  /* of columns as wide as they are best read: by these a long sum is cut */
+  if (n->walk.kind == MSC_NEST_COLUMN)
+    return count_column_blocks(n, l.program.head.lanes, most_columns(n, l.program.head.lanes));
   msc_nest_gpu_shape(n, &l);
   return l.extent;
 }

@@ -14,8 +14,8 @@ module attributes {msc.target = "cuda"} {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-// fused: extent 1, grain 1, bytes 9696, flops 2400, buffers 0 1 2, dims 50 24
-nest column gpu lanes 4 phases 1 threads 256 team 32 per_block 1 narrow dims 2 {
+// fused: extent 2, grain 1, bytes 9696, flops 2400, buffers 0 1 2, dims 50 24
+nest column gpu lanes 4 phases 1 threads 256 team 64 per_block 1 narrow dims 2 {
   axis items baked 24 lane
   axis reduced size d0 team
   buffer f32

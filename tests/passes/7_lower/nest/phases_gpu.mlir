@@ -30,8 +30,8 @@ nest column gpu lanes 8 phases 1 threads 256 team 32 per_block 1 narrow dims 4 s
   %2 = reduce f32 sum %1, phase 1
   store f32 b1[a0: d3, a1, d3] %2, phase 1
 }
-// fused_total: extent 1, grain 1, bytes 131328, flops 32768, buffers 4, dims 512 64, scalars 16384 0.1
-nest column gpu lanes 4 phases 1 threads 256 team 16 per_block 1 narrow dims 2 scalars 2 {
+// fused_total: extent 8, grain 1, bytes 131328, flops 32768, buffers 4, dims 512 64, scalars 16384 0.1
+nest column gpu lanes 4 phases 1 threads 256 team 128 per_block 1 narrow dims 2 scalars 2 {
   axis items baked 64 lane
   axis reduced size d0 team
   buffer scratch out

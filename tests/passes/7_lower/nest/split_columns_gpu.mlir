@@ -24,8 +24,8 @@ nest column gpu lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 4 {
   %2 = reduce f32 sum %1, phase 1
   store f32 b1[a0: d0, a1] %2, phase 1
 }
-// fused_total: extent 3, grain 1, bytes 526848, flops 131328, buffers 1 2, dims 768 171
-nest column gpu lanes 8 phases 1 threads 256 team 8 per_block 1 narrow dims 2 {
+// fused_total: extent 48, grain 1, bytes 526848, flops 131328, buffers 1 2, dims 768 171
+nest column gpu lanes 8 phases 1 threads 256 team 128 per_block 1 narrow dims 2 {
   axis items size d0 lane
   axis reduced size d1 team
   buffer bf16 out
