@@ -179,9 +179,11 @@ static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_call *c) {
 
 static msc_launch launch_of_builtin(msc_codegen *cg, const msc_builtin_call *c) {
   const msc_builtin_launch *b = &c->launch;
-  return (msc_launch){.kernel = find_or_make_builtin(cg, c)->number,
+  const entry *k = find_or_make_builtin(cg, c);
+  return (msc_launch){.kernel = k->number,
                       .extent = b->extent,
                       .grain = b->grain,
+                      .threads = k->program.head.threads,
                       .num_dims = b->num_dims,
                       .num_scalars = b->num_scalars,
                       .num_starts = b->num_starts,
@@ -233,6 +235,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
         (msc_launch){.kernel = k->number,
                      .extent = l->extent,
                      .grain = l->grain,
+                     .threads = h->threads,
                      .num_dims = h->num_dims,
                      .num_scalars = h->num_scalars,
                      .num_starts = l->num_starts,

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   uint32_t kernel;        /* into msc_machine_code.kernel */
   uint64_t extent, grain; /* items; items per work unit, on a GPU per block */
+  uint32_t threads;       /* of a GPU's block; 0: for a CPU */
   size_t num_dims, num_scalars, num_starts;
   const int64_t *dims;
   const double *scalars;

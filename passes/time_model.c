@@ -44,6 +44,31 @@ int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double b
   return slowest_ns(c->cluster, flops * 1e9 / c->cluster->flops_per_s[dtype], bytes);
 }
 
+/* Returns the part of a GPU's multiprocessors that work on average until the one with most blocks ends. */
+static double busy_share(const msc_cluster_gpu *gpu, int64_t blocks) {
+  int64_t most = (blocks - 1) / gpu->multiprocessors + 1;
+  return (double)blocks / ((double)most * (double)gpu->multiprocessors);
+}
+
+/* Returns the bytes per second that the threads that run at once can ask for: each waits for two vectors at a time,
+ * which take about a thousand clocks when others ask, too. */
+static double asked_bytes_per_s(const msc_cluster_gpu *gpu, msc_cost_grid grid) {
+  enum { BYTES = 32, CLOCKS = 1000 };
+  int64_t fit = gpu->threads / grid.threads;
+  if (fit > gpu->blocks) fit = gpu->blocks;
+  double at_once = (double)gpu->multiprocessors * (double)(fit > 1 ? fit : 1);
+  if (at_once > (double)grid.blocks) at_once = (double)grid.blocks;
+  return at_once * (double)grid.threads * BYTES * (double)gpu->clock_hz / CLOCKS;
+}
+
+int64_t msc_cost_kernel(const msc_cost *c, msc_dtype dtype, double flops, double bytes, msc_cost_grid grid) {
+  const msc_cluster_gpu *gpu = &c->cluster->gpu;
+  if (!gpu->multiprocessors || grid.blocks <= 0 || grid.threads <= 0) return msc_cost_work(c, dtype, flops, bytes);
+  double asked = asked_bytes_per_s(gpu, grid), most = c->cluster->bytes_per_s;
+  if (asked < most) bytes *= most / asked;
+  return msc_cost_work(c, dtype, flops / busy_share(gpu, grid.blocks), bytes);
+}
+
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
   double measured = measured_product_ns(c->cluster, dtype, flops),
          least = flops * 1e9 / c->cluster->product_flops_per_s[dtype];

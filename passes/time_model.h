@@ -26,6 +26,16 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
  * launch. */
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
+/* The blocks of a GPU's kernel, and the threads of each. 0 blocks: not known, or no GPU. */
+typedef struct {
+  int64_t blocks, threads;
+} msc_cost_grid;
+
+/* Returns the time of a kernel with this grid: its arithmetic lasts as long as that of the multiprocessor with most
+ * blocks, and its bytes go at the rate at which the threads that run at once ask for them. A cluster that says nothing
+ * of multiprocessors has msc_cost_work's. */
+int64_t msc_cost_kernel(const msc_cost *c, msc_dtype dtype, double flops, double bytes, msc_cost_grid grid);
+
 /* Returns the time of a matrix product, a convolution or attention. If products were measured, the arithmetic is as
  * fast as measured for this number of operations, and never faster than large products are. */
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);

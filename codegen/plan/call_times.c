@@ -25,11 +25,15 @@ static uint64_t offload_ns(const msc_cost *cost, const msc_plan_call *c) {
   return msc_home_ns(cost->cluster, disk ? MSC_HOME_DISK : MSC_HOME_CPU, c->bytes);
 }
 
+msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads) {
+  return threads ? (msc_cost_grid){(int64_t)(extent / grain + (extent % grain != 0)), threads} : (msc_cost_grid){0};
+}
+
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
   if (c->kind == PLAN_CALL_KIND_MESSAGE) return message_ns(p, cost, c);
   if (c->kind == PLAN_CALL_KIND_TRANSFER) return offload_ns(cost, c);
   return (uint64_t)(c->is_product ? msc_cost_product(cost, c->dtype, (double)c->flops, (double)c->bytes)
-                                  : msc_cost_work(cost, c->dtype, (double)c->flops, (double)c->bytes));
+                                  : msc_cost_kernel(cost, c->dtype, (double)c->flops, (double)c->bytes, c->grid));
 }
 
 /* Sets the element type and kind of arithmetic by which the call is priced. The gradient of a weight is f32, but its

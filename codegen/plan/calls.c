@@ -346,6 +346,7 @@ static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const
   for (size_t i = 0; i < l->num_buffers; i++) call->buffer[i] = all[l->buffer[i]];
   call->bytes = l->bytes;
   call->flops = l->flops;
+  call->grid = msc_plan_grid(l->extent, l->grain, l->threads);
   call->checks = l->checks;
 }
 

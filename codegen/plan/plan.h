@@ -70,6 +70,7 @@ typedef struct msc_plan_call {
   struct msc_plan_call *epilogue;
   const msc_op *op;
   uint64_t bytes, flops, predicted_ns;
+  msc_cost_grid grid;
   msc_dtype dtype; /* of its arithmetic */
   bool is_product, checks;
   uint8_t served; /* see plan.fbs */
@@ -257,6 +258,8 @@ double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers);
 
 /* ---- call_times.c ---- */
 
+/* Returns the grid of a launch of so many items; `threads` 0: it is for a CPU, and has none. */
+msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads);
 /* Returns the predicted time of a call that is no collective. */
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c);
 

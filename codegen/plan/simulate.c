@@ -47,6 +47,9 @@ static void read_plan_call(simulating *s, plan_call from, msc_plan_call *to) {
                         .flops = plan_call_flops(from),
                         .dtype = (msc_dtype)plan_call_dtype(from),
                         .is_product = plan_call_is_product(from)};
+  if (to->kind == PLAN_CALL_KIND_KERNEL && to->index < plan_plan_kernels_num(s->root) && plan_call_grain(from))
+    to->grid = msc_plan_grid(plan_call_extent(from), plan_call_grain(from),
+                             plan_kernel_threads(plan_plan_kernels(s->root, to->index)));
   to->buffer = msc_new_array(s->plan.arena, plan_ref, to->num_buffers + 1);
   for (uint32_t i = 0; i < to->num_buffers; i++) to->buffer[i] = plan_call_buffers(from, i);
   if (!has_plan_call_epilogue(from)) return;

@@ -21,6 +21,7 @@ static bool run(msc_context *ctx, void *arg) {
     for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++)
       if (msc_cost_collective(&cost, &(msc_cost_transfer){verbs[v], level, mesh.axis[a].size, 4096, 3}) <= 0) abort();
   }
+  if (msc_cost_kernel(&cost, MSC_F32, 1e9, 1e6, (msc_cost_grid){1, 1024}) <= 0) abort();
   return msc_cost_work(&cost, MSC_BF16, 1e9, 1e6) > 0 || (abort(), false);
 }
 

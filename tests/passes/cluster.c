@@ -131,6 +131,33 @@ static void test_above_peak(void **state) {
   assert_string_equal(msc_diags(*state)->text, "device.product_flops_per_s.f64 is 2e+12, which exceeds the peak 1e+12");
 }
 
+/* A kernel of few blocks or few threads does not keep a GPU busy. */
+static bool grids(msc_context *ctx, void *arg) {
+  static const char gpu[] =
+      "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12},\"memory_bytes\":1000,\"bytes_per_s\":1e12,"
+      "\"launch_ns\":100,\"gpu\":{\"arch\":90,\"multiprocessors\":100,\"clock_hz\":1e9,\"memory_clock_hz\":1e9,"
+      "\"cache_bytes\":1000,\"shared_bytes\":1000,\"threads\":2000,\"blocks\":4}},"
+      "\"levels\":[{\"name\":\"node\",\"latency_ns\":10,\"bytes_per_s\":1e10}]}";
+  const msc_cluster *cluster = msc_cluster_read(ctx, "c.json", gpu, strlen(gpu));
+  msc_mesh mesh;
+  msc_cost c;
+  (void)arg;
+  assert_non_null(cluster);
+  assert_true(msc_mesh_parse(ctx, NULL, "x=1", &mesh));
+  msc_cost_of(cluster, &mesh, &c);
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 1e6, 0, (msc_cost_grid){0}), 1000);
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 1e6, 0, (msc_cost_grid){1000, 100}), 1000);
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 1e6, 0, (msc_cost_grid){50, 100}), 2000);  /* half are idle */
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 1e6, 0, (msc_cost_grid){125, 100}), 1600); /* 25 have two blocks */
+  /* 32,000 threads, each of which asks for 32 bytes in 1,000 ns, would be 1.024e12 bytes a second */
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 0, 1e6, (msc_cost_grid){10000, 80}), 1000);
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 0, 1024e3, (msc_cost_grid){1, 1000}), 32000000 / 1000);
+  assert_int_equal(msc_cost_kernel(&c, MSC_F32, 0, 1024e3, (msc_cost_grid){10000, 40}), 2000); /* 4 blocks at once */
+  return true;
+}
+
+static void test_grids(void **state) { assert_true(msc_protect(*state, grids, NULL)); }
+
 /* The level of an axis. */
 static int level_in(msc_context *ctx, const msc_cluster *cluster, const char *text, uint16_t axis) {
   msc_mesh mesh;
@@ -189,6 +216,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(test_faults, fresh, gone),
     cmocka_unit_test_setup_teardown(test_achieved, fresh, gone),
     cmocka_unit_test_setup_teardown(test_above_peak, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_grids, fresh, gone),
     cmocka_unit_test_setup_teardown(test_costs, fresh, gone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

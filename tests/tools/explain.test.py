@@ -350,6 +350,22 @@ write("attention.mlir", f"""module {{
 expect("compile attention.mlir -o attention.bin --target cuda --cluster h100", 0, lambda text: "", None)
 for c in explained("attention.bin --roofline")["calls"] + plain["calls"]:
     expect.check(f"{c}: a prediction is no faster than the limit", c["limit_ns"] <= c["predicted_ns"] * 1.001 + 1)
+# One block adds up the losses of all rows, whatever else a GPU has; simulate says the same.
+write("rows.mlir", """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<262144x8xf32>, %y: tensor<262144xi32>):
+    %l = "msc.softmax_cross_entropy"(%x, %y) : (tensor<262144x8xf32>, tensor<262144xi32>) -> tensor<f32>
+    "msc.return"(%l) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", results = ["l"], arg_attrs = [{msc.name = "x", msc.role = "data"},
+      {msc.name = "y", msc.role = "label"}]} : () -> ()
+}
+""")
+expect("compile rows.mlir -o rows.bin --target cuda --cluster h100", 0, lambda text: "", None)
+rows = explained("rows.bin --roofline")["calls"]
+expect.check(f"{rows}: the limit is that of a busy GPU, the prediction that of one block",
+             any(5 * c["limit_ns"] < c["predicted_ns"] for c in rows))
+step = json.loads(expect("simulate rows.bin --json", 0).stdout)["step_ms"]
+expect.check(f"{step} ms as simulated", abs(step * 1e6 - sum(c["predicted_ns"] for c in rows)) <= 1)
 run = "run roof.bin --device timed --steps 3 --trace roof.json --trust-native"
 expect(run, 0, lambda text: "", None, env={"MSC_TIME_SCALE": "1"})
 traced = explained("roof.bin --roofline --trace roof.json")
@@ -409,5 +425,6 @@ for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir",
     os.unlink(name)
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
-                "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin", "stages.fbs", "stages.bin")
+                "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin", "stages.fbs", "stages.bin",
+                "rows.mlir", "rows.bin")
 expect.done()
