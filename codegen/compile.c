@@ -407,7 +407,11 @@ static bool bring_smaller(msc_context *ctx, const msc_model_bytes *model, const 
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options,
                        msc_compiled *out) {
   uint64_t begin = msc_clock_ns();
-  msc_module *m = msc_read_model(ctx, model);
+  msc_model_bytes on_mesh = *model; /* collectives of the model's own may name the axes of the configuration */
+  bool hybrid = msc_config_parallel_mode(options->config) == MSC_HYBRID_PARALLEL;
+  msc_mesh mesh = hybrid ? msc_config_hybrid_mesh(options->config, ctx) : (msc_mesh){0};
+  if (hybrid) on_mesh.mesh = &mesh;
+  msc_module *m = msc_read_model(ctx, &on_mesh);
   msc_end_phase(options, "model read", begin);
   if (!m || !check_ops_of_model(m)) return false;
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));

@@ -25,9 +25,10 @@ typedef struct {
 } msc_dim_size;
 
 /* Reads a model.fbs, verified in structure and meaning. The bytes must be in private memory and are not needed
- * afterwards. `name` is the file's, for messages. NULL after reporting every fault. */
+ * afterwards. `name` is the file's, for messages. `mesh` is that of a model which names none; NULL: it has none then.
+ * NULL after reporting every fault. */
 msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims,
-                         const msc_dim_size *dim);
+                         const msc_dim_size *dim, const msc_mesh *mesh);
 /* Writes a module with the function "forward", as its user wrote it, as the bytes of a model.fbs, in `arena`. NULL
  * after reporting what cannot be said in a model.fbs. */
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);
@@ -59,6 +60,7 @@ typedef struct {
   const void *data;
   size_t bytes, num_dims;
   const msc_dim_size *dim;
+  const msc_mesh *mesh; /* of a model.fbs that names none; NULL: it has none then */
   size_t num_fixed;
   const msc_fixed_input *fixed;
   msc_weights *weights; /* receives the weights; NULL: a model that has some is refused */

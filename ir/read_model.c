@@ -17,7 +17,7 @@ static bool is_stablehlo(const char *text, size_t bytes) {
 msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *b) {
   const msc_loc here = {.file = msc_intern(ctx, b->name)};
   if (ends_with(b->name, ".fbs") || (b->bytes >= 8 && !memcmp((const char *)b->data + 4, "MSC", 3)))
-    return msc_read_fbs(ctx, b->name, b->data, b->bytes, b->num_dims, b->dim);
+    return msc_read_fbs(ctx, b->name, b->data, b->bytes, b->num_dims, b->dim, b->mesh);
   /* an ONNX file begins with the number of its version, field 1; no text does */
   if (ends_with(b->name, ".onnx") || (b->bytes && *(const char *)b->data == 8)) return msc_read_onnx(ctx, b);
   if (b->num_dims)

@@ -106,5 +106,5 @@ const void *msc_write_open_fbs(msc_context *ctx, const msc_model_bytes *source, 
   for (size_t i = 0; i < num; i++) dim[i] = (msc_dim_size){name[i], o->point[0].size[i]};
   /* The file is read back, so that faults of the source by the rules of model.fbs are reported now, and not when the
    * user compiles it. */
-  return data && msc_read_fbs(ctx, source->name, data, *out_bytes, num, dim) ? data : NULL;
+  return data && msc_read_fbs(ctx, source->name, data, *out_bytes, num, dim, NULL) ? data : NULL;
 }

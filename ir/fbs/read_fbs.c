@@ -276,7 +276,7 @@ static bool report_damage(msc_context *ctx, const msc_loc *file, const void *dat
 }
 
 msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims,
-                         const msc_dim_size *dim) {
+                         const msc_dim_size *dim, const msc_mesh *mesh) {
   const msc_loc *file = msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .implied = true});
   flatbuf_fault fault;
   if (!flatbuf_verify(&model_schema, data, bytes, FBS_MAX_TABLES, &fault)) {
@@ -288,6 +288,7 @@ msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, s
   r.dim_used = msc_new_array(r.scratch, bool, num_dims + 1);
   r.model = model_model_root(data);
   r.module = msc_module_new(ctx);
+  if (mesh && !model_model_mesh_num(r.model)) r.module->mesh = *mesh;
   r.func = msc_func_new(r.module, "forward");
   msc_module *m = read_model(&r);
   msc_arena_free(r.scratch);

@@ -22,8 +22,8 @@ static bool set_hybrid_mesh(hybrid *h) {
   msc_context *ctx = h->pass->ctx;
   msc_module *m = h->f->module;
   msc_mesh mesh = m->mesh;
-  msc_config_mesh(h->pass->config, ctx, &mesh);
-  if (mesh.num_axes == 0) mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(ctx, "d"), h->ranks}}};
+  if (mesh.num_axes == 0 || msc_config_value(h->pass->config, MSC_KEY_mesh))
+    mesh = msc_config_hybrid_mesh(h->pass->config, ctx);
   MSC_TRY(msc_change_mesh(m, &mesh));
   if (msc_mesh_size(&m->mesh) != h->ranks)
     return msc_error(ctx, MSC_E_CONFIG, h->f->loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64,

@@ -256,6 +256,12 @@ bool msc_config_mesh(const msc_config *config, msc_context *ctx, msc_mesh *out_m
   return true;
 }
 
+msc_mesh msc_config_hybrid_mesh(const msc_config *config, msc_context *ctx) {
+  msc_mesh mesh = {.num_axes = 1, .axis = {{msc_intern(ctx, "d"), msc_config_devices(config)}}};
+  msc_config_mesh(config, ctx, &mesh);
+  return mesh;
+}
+
 msc_input_mode msc_config_input_mode(const msc_config *config) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_dataset_strategy);
   if (v && v->kind == MSC_ATTR_LIST) return MSC_INPUT_TUPLES;

@@ -72,6 +72,8 @@ static inline msc_search_mode msc_config_search_mode(const msc_config *c) {
 }
 /* The key `mesh`; false: absent. */
 bool msc_config_mesh(const msc_config *config, msc_context *ctx, msc_mesh *out_mesh);
+/* The mesh of a stage in hybrid_parallel: the key `mesh`, else one axis, d, of all its ranks. */
+msc_mesh msc_config_hybrid_mesh(const msc_config *config, msc_context *ctx);
 /* full_batch and dataset_strategy together. */
 msc_input_mode msc_config_input_mode(const msc_config *config);
 /* True if a key says that every rank is given its part of the batch. Else the first user of an input decides how the

@@ -12,11 +12,11 @@
 static bool run(msc_context *ctx, void *arg) {
   const input *in = arg;
   const msc_dim_size batch = {"batch", 2};
-  if (!msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 1, &batch) && !msc_num_errors(ctx)) abort();
+  if (!msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 1, &batch, NULL) && !msc_num_errors(ctx)) abort();
   msc_clear_diags(ctx);
-  msc_module *m = msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 0, NULL);
+  msc_module *m = msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 0, NULL, NULL);
   if (!m && !msc_num_errors(ctx)) abort();
-  if (!m) m = msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 1, &batch); /* sizes may be open */
+  if (!m) m = msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 1, &batch, NULL); /* sizes may be open */
   if (!m) return false;
   msc_clear_diags(ctx);
   if (!msc_verify(m)) abort();
@@ -24,7 +24,7 @@ static bool run(msc_context *ctx, void *arg) {
   size_t size, text_size, again_size;
   const char *text = msc_print_text(m, arena, &text_size);
   const void *written = msc_write_fbs(m, arena, &size);
-  msc_module *again = written ? msc_read_fbs(ctx, "again.fbs", written, size, 0, NULL) : NULL;
+  msc_module *again = written ? msc_read_fbs(ctx, "again.fbs", written, size, 0, NULL, NULL) : NULL;
   if (!again) abort();
   const char *same = msc_print_text(again, arena, &again_size);
   if (text_size != again_size || memcmp(text, same, text_size)) abort();

@@ -39,7 +39,7 @@ static bool run(msc_context *ctx, void *arg) {
     if (!msc_verify(m)) abort();
     size_t size;
     const void *written = msc_write_fbs(m, msc_context_arena(ctx), &size);
-    msc_module *again = written ? msc_read_fbs(ctx, "again.fbs", written, size, 0, NULL) : NULL;
+    msc_module *again = written ? msc_read_fbs(ctx, "again.fbs", written, size, 0, NULL, NULL) : NULL;
     if (!again && !msc_num_errors(ctx)) abort();
     return true;
   }

@@ -70,7 +70,7 @@ static void *failing_alloc(void *user, void *ptr, size_t old_bytes, size_t bytes
 
 static bool read_it(msc_context *ctx, void *arg) {
   reading *r = arg;
-  r->module = msc_read_fbs(ctx, "chain.fbs", r->data, r->bytes, 0, NULL);
+  r->module = msc_read_fbs(ctx, "chain.fbs", r->data, r->bytes, 0, NULL, NULL);
   return r->module != NULL;
 }
 

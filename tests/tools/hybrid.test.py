@@ -9,6 +9,8 @@ import struct
 import subprocess
 import sys
 
+import msc
+
 from expect import Expect, write
 
 expect = Expect()
@@ -121,6 +123,19 @@ for _ in range(STEPS):
 expect(f"compile layerwise.mlir -o layerwise.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
 got = losses("layerwise.bin", ["x=u.npy", "y=v.npy"])
 expect.check(f"layerwise: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+# A model.fbs that names no mesh: its collectives name the axes of the key mesh, or d.
+for axis, words in (("d", ""), ("tp", f'--set mesh={{"tp":{RANKS}}}')):
+    g = msc.Graph("layerwise")
+    out = g.matmul(g.input("x", "f32", [2, 3]), g.parameter("w", "f32", [3, 1], init="ones", layerwise_parallel=True))
+    out = g.add(g.all_reduce(out, axes=f"{{{axis}}}"), g.parameter("b", "f32", [1], init="zeros"))
+    g.loss(g.mean_absolute_error(out, g.input("y", "f32", [2, 1], role="label")))
+    g.optimizer("sgd", lr=0.01)
+    g.save("meshless.fbs")
+    expect(
+        f"compile meshless.fbs -o meshless.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel {words}", 0,
+        None)
+    told = losses("meshless.bin", ["x=u.npy", "y=v.npy"])
+    expect.check(f"{axis}: {told} {got}", told == got)
 # A sample of every rank at a time: the file lists first the first of each, then the others.
 order = [2 * r + i for i in range(2) for r in range(RANKS)]
 npy("u.npy", "f4", [2 * RANKS * STEPS, 3], [v for i in order for v in x[i]] * STEPS)

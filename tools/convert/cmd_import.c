@@ -42,7 +42,7 @@ static const void *write_model(finishing *f, const msc_model_bytes *model, size_
   if (!m || !add_objective(f, m)) return NULL;
   const void *data = msc_write_fbs(m, msc_context_arena(ctx), out_bytes);
   /* read the file back: rules of model.fbs that the source need not keep are reported now, not at the user's compile */
-  return data && msc_read_fbs(ctx, model->name, data, *out_bytes, 0, NULL) ? data : NULL;
+  return data && msc_read_fbs(ctx, model->name, data, *out_bytes, 0, NULL, NULL) ? data : NULL;
 }
 
 static int run_import(cli *c) {
