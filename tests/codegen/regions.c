@@ -56,6 +56,18 @@ static const region_case regions[] = {
     {"%x: tensor<33x20xf32>",
      UNA(reduce_mean, m, x, "dims = [0]", 33x20xf32, 20xf32) BIN(sub, y, x, m, 33x20xf32, 20xf32, 33x20xf32), "%y",
      "tensor<33x20xf32>", MSC_NEST_COLUMN, -2, 2},
+    /* long columns: of a GPU each phase has launches of its own, and the second loads the sum that the first stored */
+    {"%a: tensor<8192x24xf32>, %b: tensor<8192x24xf32>",
+     BIN(add, g, a, b, 8192x24xf32, 8192x24xf32, 8192x24xf32) UNA(reduce_mean, m, g, "dims = [0]", 8192x24xf32, 24xf32)
+         BIN(sub, y, g, m, 8192x24xf32, 24xf32, 8192x24xf32),
+     "%y, %g", "tensor<8192x24xf32>, tensor<8192x24xf32>", MSC_NEST_COLUMN, -2, 2},
+    /* of bf16, where the first result is rounded */
+    {"%a: tensor<8192x24xbf16>, %b: tensor<8192x24xbf16>",
+     BIN(add, g, a, b, 8192x24xbf16, 8192x24xbf16, 8192x24xbf16)
+         UNA(cast, w, g, "dtype = \"f32\"", 8192x24xbf16, 8192x24xf32)
+             UNA(reduce_mean, m, w, "dims = [0]", 8192x24xf32, 24xf32)
+                 BIN(sub, y, w, m, 8192x24xf32, 24xf32, 8192x24xf32),
+     "%y, %g", "tensor<8192x24xf32>, tensor<8192x24xbf16>", MSC_NEST_COLUMN, -2, 2},
     /* a loss and its gradient in one go */
     {"%a: tensor<12x10xf32>, %b: tensor<10xf32>, %l: tensor<12xi32>",
      BIN(add, x, a, b, 12x10xf32, 10xf32, 12x10xf32) CONST(one, 1.0, f32)

@@ -35,11 +35,51 @@ static uint64_t kept_bytes(const msc_nester *n) {
   return bytes;
 }
 
-/* Returns a copy of n that computes one phase, with a walk of its own: it loads the results of earlier phases from
- * scratch and stores those of this one there. */
-static msc_nester *take_phase(const msc_nester *n, msc_arena *arena, int phase, int scratch) {
+/* True if instruction k has value x as memory of this type holds it: x itself, or x rounded. */
+static bool is_as_stored(const msc_nester *n, int k, uint16_t x, uint8_t memory) {
+  const msc_instr *in = &n->instr[k];
+  return k == x ? in->dtype == memory : in->code == NEST_ROUND && in->arg[0] == x && in->imm == (int8_t)memory;
+}
+
+/* True if nobody but stores reads x with more digits than memory of this type holds. */
+static bool is_read_as_stored(const msc_nester *n, uint16_t x, uint8_t memory) {
+  if (n->instr[x].dtype == memory) return true;
+  for (int i = x + 1; i < n->num_instrs; i++)
+    for (int k = 0; k < 3; k++)
+      if (n->live[i] && n->instr[i].arg[k] == x && n->instr[i].code != NEST_STORE && !is_as_stored(n, i, x, memory))
+        return false;
+  return true;
+}
+
+/* Lets phase `phase` of m load what an earlier one stored at the same points, instead of computing it again. No such
+ * result lies on an operand: those are stored in the last phase. */
+static void load_stored(const msc_nester *n, msc_nester *m, int phase) {
+  for (int i = 1; i < n->num_instrs; i++) {
+    const msc_instr *store = &n->instr[i];
+    uint16_t x = store->arg[0];
+    uint8_t memory = n->buffer[store->buffer].dtype;
+    bool is_there = n->live[i] && store->code == NEST_STORE && launching_phase(n, i) < phase &&
+                    (store->axes & n->walk.reduced) && !n->lies_on[store->buffer];
+    if (!is_there || n->instr[x].axes != store->axes || !is_read_as_stored(n, x, memory)) continue;
+    for (int k = x; k < n->num_instrs; k++) {
+      if (!is_as_stored(n, k, x, memory)) continue;
+      m->instr[k] = (msc_instr){
+          .code = NEST_LOAD, .dtype = n->instr[k].dtype, .buffer = store->buffer, .axes = store->axes};
+      m->at[k] = n->at[i], m->over[k] = 0, m->blocks[k] = 0;
+    }
+  }
+}
+
+/* Returns a copy of n that computes one phase, with a walk of its own: what earlier phases reduced is loaded from
+ * scratch, what this one reduces is stored there. stored: it also loads what earlier phases stored. */
+static msc_nester *cut_phase(const msc_nester *n, msc_arena *arena, int phase, int scratch, bool stored) {
   msc_nester *m = msc_arena_copy(arena, n, sizeof *n);
   uint64_t end = 0;
+  if (scratch == m->num_buffers) {
+    m->buffer[m->num_buffers++] = (msc_nest_buffer){.dtype = MSC_NUM_DTYPES, .is_out = true};
+    m->buffer_elems[scratch] = INT64_MAX;
+  }
+  if (stored) load_stored(n, m, phase);
   for (int i = 1; i < n->num_instrs; i++) {
     msc_instr *in = &m->instr[i];
     if (is_root(n, i) && launching_phase(n, i) != phase) in->code = NEST_NONE;
@@ -58,6 +98,15 @@ static msc_nester *take_phase(const msc_nester *n, msc_arena *arena, int phase, 
   return m;
 }
 
+/* Returns the phase in the form that moves fewer bytes. */
+static msc_nester *take_phase(const msc_nester *n, msc_arena *arena, int phase, int scratch) {
+  uint64_t bytes, fewer, flops;
+  msc_nester *plain = cut_phase(n, arena, phase, scratch, false), *stored = cut_phase(n, arena, phase, scratch, true);
+  msc_nest_estimate(plain, &bytes, &flops);
+  msc_nest_estimate(stored, &fewer, &flops);
+  return !stored->failed && fewer < bytes ? stored : plain;
+}
+
 uint64_t msc_nest_choose_phases(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   msc_arena *arena = msc_arena_new(n->ctx);
@@ -68,8 +117,6 @@ uint64_t msc_nest_choose_phases(msc_nester *n) {
   for (int phase = 1; phase <= w->num_phases + 1 && fits; phase++) {
     if (!has_work(n, phase)) continue;
     msc_nester *m = take_phase(n, arena, phase, n->num_buffers);
-    m->buffer[m->num_buffers++] = (msc_nest_buffer){.dtype = MSC_NUM_DTYPES, .is_out = true};
-    m->buffer_elems[n->num_buffers] = INT64_MAX;
     msc_nest_estimate(m, &bytes, &flops);
     parts = msc_max(parts, msc_nest_choose_split(m));
     w->bytes += bytes, w->flops += flops;
