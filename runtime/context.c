@@ -523,7 +523,7 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
     if (v->stage != c->stage) continue;
     void *at = mscrt_address_of(c, v->ref, 0);
     mscrt_convert(v->dtype, at, 1, MSCRT_F64, &value, false, false, 1);
-    MSCRT_CHECK(mscrt_store(c, (uint64_t)((uint8_t *)at - c->arena), mscrt_variable_bytes(v)));
+    MSCRT_CHECK(mscrt_store_variable(c, v, at));
     if (c->pushing) MSCRT_CHECK(mscrt_push_scalar(c, c->pushing, i, value));
   }
   return found ? NULL
@@ -560,9 +560,7 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
     out_tensor->data = (void *)(uintptr_t)mscrt_output_in_caller_memory(c, v);
     return NULL;
   }
-  bool is_in_arena = v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
-  uint64_t offset = (uint64_t)((uint8_t *)out_tensor->data - c->arena);
-  return is_in_arena ? mscrt_fetch(c, offset, mscrt_variable_bytes(v)) : NULL;
+  return v->stage == c->stage ? mscrt_fetch_variable(c, v, out_tensor->data) : NULL;
 }
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {

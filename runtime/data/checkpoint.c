@@ -204,7 +204,7 @@ static mscrt_status *copy_slices(mscrt_context *c) {
     msc_box box, buffer;
     uint8_t *from = mscrt_address_of(c, s->v->ref, 0);
     mscrt_variable_box(c->plan, s->v, c->o.rank, &box, &buffer);
-    MSCRT_CHECK(mscrt_fetch(c, (uint64_t)(from - c->arena), mscrt_variable_bytes(s->v)));
+    MSCRT_CHECK(mscrt_fetch_variable(c, s->v, from));
     copy_slice(c, &(copying){.slice = s, .buffer = &buffer, .from = from, .to = k->data + s->at});
     mscrt_drop_disk_pages(c, s->v->ref);
   }

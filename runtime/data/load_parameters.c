@@ -80,7 +80,7 @@ static mscrt_status *load_parameter(mscrt_context *c, mscrt_archive *a, const ms
   MSCRT_CHECK(mscrt_archive_read(a, t, &to));
   mscrt_drop_disk_pages(c, v->ref);
   c->needed_bytes += (uint64_t)msc_box_elems(v->rank, &to.box) * mscrt_dtype_bytes(t->dtype);
-  return mscrt_store(c, (uint64_t)((uint8_t *)to.data - c->arena), mscrt_variable_bytes(v));
+  return mscrt_store_variable(c, v, to.data);
 }
 
 /* Tells of the numbers that a checkpoint lacks. */

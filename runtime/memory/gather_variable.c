@@ -101,6 +101,21 @@ static mscrt_status *run_gather(const gathering *g, mscrt_exchange *e, void *out
   return s;
 }
 
+/* True if the device has a place of its own for the variable, beside that on the host. */
+static bool has_device_copy(const mscrt_variable *v) {
+  return v->ref.space != PLAN_SPACE_CONSTANT && !mscrt_is_offloaded(v->ref.space);
+}
+
+mscrt_status *mscrt_fetch_variable(mscrt_context *c, const mscrt_variable *v, const void *at) {
+  return has_device_copy(v) ? mscrt_fetch(c, (uint64_t)((const uint8_t *)at - c->arena), mscrt_variable_bytes(v))
+                            : NULL;
+}
+
+mscrt_status *mscrt_store_variable(mscrt_context *c, const mscrt_variable *v, const void *at) {
+  return has_device_copy(v) ? mscrt_store(c, (uint64_t)((const uint8_t *)at - c->arena), mscrt_variable_bytes(v))
+                            : NULL;
+}
+
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
   const void *callers = mscrt_output_in_caller_memory(c, v); /* of the only rank */
   if (callers) {
@@ -114,16 +129,18 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
                  .own_bytes = (size_t)mscrt_variable_bytes(v),
                  .away = mscrt_is_offloaded(v->ref.space),
                  .at = find_offset(c, v)};
-  if (g.own && !g.away && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, g.at, g.own_bytes));
+  if (g.own) MSCRT_CHECK(mscrt_fetch_variable(c, v, g.own));
   if (is_whole(&g)) {
     if (out) memcpy(out, g.own, (size_t)mscrt_whole_bytes(v));
     mscrt_drop_disk_pages(c, v->ref);
     return NULL;
   }
   if (g.away && g.own_bytes > c->plan->stage[v->stage].bytes[PLAN_SPACE_SCRATCH])
-    return mscrt_fail(MSCRT_UNSUPPORTED,
-                      "'%s' is a table with a cache, its parts are larger than what ranks share; a checkpoint has it",
-                      v->name);
+    return mscrt_fail(
+        MSCRT_UNSUPPORTED,
+        "'%s' does not live on the device, and its parts are larger than what ranks share; a checkpoint has "
+        "it",
+        v->name);
   mscrt_exchange e;
   MSCRT_CHECK(make_gather_exchange(&g, out != NULL, &e));
   mscrt_status *s = offer_part(&g);

@@ -8,6 +8,10 @@
 
 /* Sets out_at[space], the offset of each space in the arena of a rank of this stage; returns the bytes of the arena. */
 uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
+/* Copy this rank's part of a variable, which lies at `at` on the host, from the memory of the device, and to it; do
+ * nothing for one that lives on the host alone, or if the device works in the host's memory. */
+mscrt_status *mscrt_fetch_variable(mscrt_context *c, const mscrt_variable *v, const void *at);
+mscrt_status *mscrt_store_variable(mscrt_context *c, const mscrt_variable *v, const void *at);
 /* Gathers a whole variable into out, as a collective of all ranks; out NULL: this rank only takes part. */
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
 /* After a run of a program: copies its outputs to the caller's memory, if calls did not write them there. */
