@@ -19,9 +19,11 @@ static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_pl
       &(msc_cost_transfer){.verb = MSC_PERMUTE, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
 }
 
-/* Returns the time of a transfer between the device and host memory or disk. */
+/* Returns the time of a transfer between the device and host memory or disk. A kernel of the host is taken to read and
+ * write its memory as fast as a transfer does. */
 static uint64_t offload_ns(const msc_cost *cost, const msc_plan_call *c) {
-  bool disk = c->buffer[0].space == PLAN_SPACE_DISK || c->buffer[1].space == PLAN_SPACE_DISK;
+  bool disk = c->kind == PLAN_CALL_KIND_TRANSFER &&
+              (c->buffer[0].space == PLAN_SPACE_DISK || c->buffer[1].space == PLAN_SPACE_DISK);
   return msc_home_ns(cost->cluster, disk ? MSC_HOME_DISK : MSC_HOME_CPU, c->bytes);
 }
 
@@ -31,7 +33,7 @@ msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads) {
 
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
   if (c->kind == PLAN_CALL_KIND_MESSAGE) return message_ns(p, cost, c);
-  if (c->kind == PLAN_CALL_KIND_TRANSFER) return offload_ns(cost, c);
+  if (c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL) return offload_ns(cost, c);
   return (uint64_t)(c->is_product ? msc_cost_product(cost, c->dtype, (double)c->flops, (double)c->bytes)
                                   : msc_cost_kernel(cost, c->dtype, (double)c->flops, (double)c->bytes, c->grid));
 }

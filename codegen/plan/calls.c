@@ -31,7 +31,7 @@ typedef struct {
 
 struct msc_plan_calls {
   msc_plan *p;
-  msc_codegen *cg;
+  msc_codegen *cg, *host; /* of the target; of its host, NULL: nothing runs there */
   const msc_func *f;
   msc_plan_section *section;
   plan_ref *arg;       /* by argument number */
@@ -39,7 +39,8 @@ struct msc_plan_calls {
   size_t room_constants;
   uint32_t program;    /* number of the section's program */
   uint64_t scratch;    /* scratch bytes of the section, as pass allocate placed them */
-  uint64_t stashed;    /* offset in host memory of the values that the section moves off the device */
+  uint64_t stashed;    /* offset on disk of the values that the section moves off the device */
+  uint64_t host_at, host_scratch; /* offset in host memory of what the section makes or keeps there; its bytes */
   size_t num_inner;
   inner_place *inner;
   MSC_TABLE(kept_name) kept;
@@ -244,6 +245,8 @@ static plan_ref place_argument(calling *c, size_t i) {
   msc_role role = msc_arg_role(c->f, i);
   if (role == MSC_ROLE_CARRIED) return place_carried(c, i, name, bytes, stage);
   if (role == MSC_ROLE_SUM) {
+    if (msc_home_said(c->f, i) == MSC_HOME_CPU)
+      return place_inner(c, name, bytes, &stage->home_bytes[MSC_HOME_CPU], PLAN_SPACE_HOST);
     uint64_t before = stage->persistent_bytes;
     plan_ref ref = place_inner(c, name, bytes, &stage->persistent_bytes, PLAN_SPACE_PERSISTENT);
     if (stage->persistent_bytes > before) *(is_prepared(c, name) ? &stage->copy_bytes : &stage->sum_bytes) += bytes;
@@ -282,6 +285,12 @@ static uint64_t put_constant(calling *c, const msc_op *op) {
   return at;
 }
 
+static plan_ref place_in_scratch(const calling *c, bool on_host, uint64_t offset, uint64_t bytes) {
+  return (plan_ref){.offset = on_host ? c->host_at + offset : offset,
+                    .bytes = bytes,
+                    .space = on_host ? PLAN_SPACE_HOST : PLAN_SPACE_SCRATCH};
+}
+
 static plan_ref place_of_value(calling *c, const msc_value *v, bool written) {
   plan_ref ref;
   if (!v->def) {
@@ -290,18 +299,16 @@ static plan_ref place_of_value(calling *c, const msc_value *v, bool written) {
     msc_memory m = msc_memory_of(v);
     uint64_t offset = c->constant[m.root->def->id] + (uint64_t)(m.shift * msc_dtype_bytes(v->type->dtype));
     ref = (plan_ref){.offset = offset, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_CONSTANT};
-  } else if (v->def->kind == OP_stash) {
+  } else if (v->def->kind == OP_stash && msc_op_home(v->def) == MSC_HOME_DISK) {
     ref = (plan_ref){.offset = c->stashed + (uint64_t)msc_op_int(v->def, "slot"),
                      .bytes = (uint64_t)msc_type_bytes(v->type),
-                     .space = msc_op_home(v->def) == MSC_HOME_DISK ? PLAN_SPACE_DISK : PLAN_SPACE_HOST};
+                     .space = PLAN_SPACE_DISK};
   } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
     int64_t place = msc_op_attr(v->def, MSC_FACT(place))->list.v[v->index].i;
     if (place < 0) ref = c->arg[-1 - place];
-    else
-      ref = (plan_ref){
-          .offset = (uint64_t)place, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_SCRATCH};
+    else ref = place_in_scratch(c, msc_is_made_on_host(v), (uint64_t)place, (uint64_t)msc_type_bytes(v->type));
   }
   ref.written = written;
   return ref;
@@ -324,20 +331,19 @@ static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
 /* Lists the buffers of all launches of an op: operands, results, working memory, error flag. */
 static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k) {
   plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
-  size_t num = 0;
+  size_t num = 0, operands = op->num_in + op->num_out;
+  bool on_host = msc_runs_on_host(op);
   for (size_t i = 0; i < op->num_in; i++) b[num++] = place_of_value(c, op->in[i].value, false);
   for (size_t i = 0; i < op->num_out; i++) b[num++] = place_of_value(c, &op->out[i], true);
   if (k->scratch_bytes)
-    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, MSC_FACT(work)),
-                          .bytes = k->scratch_bytes,
-                          .space = PLAN_SPACE_SCRATCH,
-                          .written = true};
-  if (k->checks) b[num++] = (plan_ref){.offset = c->scratch, .bytes = 4, .space = PLAN_SPACE_SCRATCH, .written = true};
+    b[num++] = place_in_scratch(c, on_host, (uint64_t)msc_op_int(op, MSC_FACT(work)), k->scratch_bytes);
+  if (k->checks) b[num++] = place_in_scratch(c, on_host, on_host ? c->host_scratch : c->scratch, 4);
+  for (size_t i = operands; i < num; i++) b[i].written = true;
   return b;
 }
 
 static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const plan_ref *all, const msc_launch *l) {
-  call->kind = PLAN_CALL_KIND_KERNEL;
+  call->kind = msc_runs_on_host(op) ? PLAN_CALL_KIND_HOST_KERNEL : PLAN_CALL_KIND_KERNEL;
   call->op = op;
   call->index = l->kernel;
   call->launch = l;
@@ -351,8 +357,8 @@ static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const
 }
 
 /* Reports a launch that has more blocks than a grid may have, because a block computes only its own items. */
-static bool check_units(const calling *c, const msc_op *op, const msc_launch *l) {
-  const msc_target *target = msc_target_of(c->p->module);
+static bool check_units(const msc_op *op, const msc_launch *l) {
+  const msc_target *target = msc_target_of_op(op);
   uint64_t units = ((uint64_t)l->extent + (uint64_t)l->grain - 1) / (uint64_t)l->grain;
   return units <= target->most_units ||
          msc_op_error(op, MSC_E_UNSUPPORTED,
@@ -362,8 +368,8 @@ static bool check_units(const calling *c, const msc_op *op, const msc_launch *l)
 
 static bool call_kernel(calling *c, const msc_op *op) {
   msc_kernel_call k;
-  MSC_TRY(msc_codegen_add(c->cg, op, &k));
-  for (size_t i = 0; i < k.num_launches; i++) MSC_TRY(check_units(c, op, &k.launch[i]));
+  MSC_TRY(msc_codegen_add(msc_runs_on_host(op) ? c->host : c->cg, op, &k));
+  for (size_t i = 0; i < k.num_launches; i++) MSC_TRY(check_units(op, &k.launch[i]));
   const plan_ref *all = kernel_buffers(c, op, &k);
   for (size_t i = 0; i < k.num_launches; i++)
     fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);
@@ -610,14 +616,15 @@ static bool call_admit(calling *c, const msc_op *op) {
   return true;
 }
 
-/* Reserves host memory for the values that the section moves off the device; each section has its own. */
-static void place_stashed(calling *c) {
-  const msc_attr_value *bytes = msc_func_attr(c->f, MSC_FACT(stashed));
-  const msc_op *op = c->f->body->first;
-  while (bytes && op && op->kind != OP_stash) op = op->next;
-  if (!bytes || !op) return;
-  msc_home home = msc_op_home(op);
-  c->stashed = place_away(&c->p->stage[c->section->stage].home_bytes[home], (uint64_t)bytes->i, home).offset;
+/* Reserves memory of the host and on disk for what the section makes there, or moves there; each section has its
+ * own. */
+static void place_away_from_device(calling *c) {
+  uint64_t *end = c->p->stage[c->section->stage].home_bytes, disk = (uint64_t)msc_fact_read(c->f, stashed, 0);
+  c->host_scratch = (uint64_t)msc_fact_read(c->f, host_scratch, 0);
+  if (disk) c->stashed = place_away(&end[MSC_HOME_DISK], disk, MSC_HOME_DISK).offset;
+  bool any = c->host_scratch > 0;
+  for (const msc_op *op = c->f->body->first; op && !any; op = op->next) any = msc_runs_on_host(op);
+  if (any) c->host_at = place_away(&end[MSC_HOME_CPU], c->host_scratch + MSC_FLAG_BYTES, MSC_HOME_CPU).offset;
 }
 
 /* ---- sections ---- */
@@ -669,6 +676,8 @@ static bool copy_ties(calling *c) {
     plan_ref from = place_of_value(c, ret->in[i].value, false), to = c->arg[arg];
     if (from.space == to.space && from.offset == to.offset) continue;
     const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
+    if (from.space == PLAN_SPACE_HOST || to.space == PLAN_SPACE_HOST)
+      return msc_op_error(ret, MSC_E_INTERNAL, "what the host updates does not lie where it did");
     if (msc_arg_attr(c->f, (size_t)arg, MSC_FACT(msc_cached)))
       return msc_op_error(ret, MSC_E_INTERNAL, "updated rows of a cache do not lie where they did");
     if (maker && msc_op_int(maker, MSC_FACT(served)) == 1)
@@ -722,9 +731,9 @@ static void note_outputs(calling *c) {
   }
 }
 
-msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
+msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg, msc_codegen *host) {
   calling *c = msc_new(p->arena, calling);
-  c->p = p, c->cg = cg, c->kept.index.arena = p->arena;
+  c->p = p, c->cg = cg, c->host = host, c->kept.index.arena = p->arena;
   return c;
 }
 
@@ -743,7 +752,7 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   c->scratch = (uint64_t)msc_fact_read(f, scratch, 0);
   c->section->scratch_bytes = c->scratch + MSC_FLAG_BYTES;
   for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
-  place_stashed(c);
+  place_away_from_device(c);
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
   MSC_TRY(copy_ties(c));
   note_outputs(c);

@@ -339,10 +339,15 @@ static void write_admit(const dumping *d, plan_call c) {
              plan_call_dims(c, 0) ? ", updated" : "");
 }
 
+static void write_host_kernel(const dumping *d, plan_call c) {
+  write_dump(d, "on the host: ");
+  write_kernel(d, c);
+}
+
 static void write_call(const dumping *d, plan_call c) {
-  static void (*const write_kind[])(const dumping *, plan_call) = {write_kernel, write_matmul, write_collective,
-                                                                   write_message, write_graph, write_transfer,
-                                                                   write_admit};
+  static void (*const write_kind[])(const dumping *, plan_call) = {write_kernel,  write_matmul,     write_collective,
+                                                                   write_message, write_graph,      write_transfer,
+                                                                   write_admit,   write_host_kernel};
   write_kind[plan_call_kind(c)](d, c);
   if (plan_call_strips(c))
     write_dump(d, ", %s%u strips", plan_call_goes_on(c) ? "goes on in " : "", plan_call_strips(c));

@@ -236,7 +236,7 @@ bool msc_plan_graph_kernels(msc_codegen *cg, const msc_op *op, msc_plan_graph *g
 
 /* The state that the sections of a plan share while they are made. It lives in the plan's arena, as the sections do. */
 typedef struct msc_plan_calls msc_plan_calls;
-msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
+msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg, msc_codegen *host);
 /* Adds a section with its parameters, inputs, outputs, collectives and messages; `program`: the number of its program.
  * False after reporting. */
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);

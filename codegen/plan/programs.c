@@ -4,6 +4,7 @@
 
 #include "codegen/plan/plan.h"
 #include "passes/6_pipeline/pipeline.h"
+#include "passes/7_lower/target.h"
 
 /* Returns how many batches are in use at once on a stage, with one more that is read ahead, and one more for each
  * copy. */
@@ -111,17 +112,55 @@ static void number_layouts(msc_plan *p) {
 
 typedef struct {
   msc_plan *p;
-  msc_codegen *cg;
+  msc_codegen *cg, *host; /* of the target; of its host, NULL: nothing runs there */
   msc_plan_wants_code *wants;
   void *user;
 } making;
+
+static bool runs_on_host(const msc_module *m) {
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op; op = op->next)
+      if (msc_runs_on_host(op)) return true;
+  return false;
+}
+
+/* Adds the host's kernels behind those of the device, and their code, to the plan. */
+static void add_host_code(msc_plan *p, const msc_machine_code *host) {
+  msc_machine_code *all = &p->code;
+  size_t num = all->num_kernels;
+  msc_kernel *kernel = msc_new_array(p->arena, msc_kernel, num + host->num_kernels);
+  if (num) memcpy(kernel, all->kernel, num * sizeof *kernel);
+  if (host->num_kernels) memcpy(kernel + num, host->kernel, host->num_kernels * sizeof *kernel);
+  all->kernel = kernel, all->num_kernels = num + host->num_kernels;
+  all->bytes = host->bytes, all->num_bytes = host->num_bytes, all->text_bytes = host->text_bytes;
+  all->cpu = host->cpu, all->num_features = host->num_features, all->feature = host->feature;
+  for (size_t s = 0; s < p->num_sections; s++)
+    for (size_t i = 0; i < p->section[s].num_calls; i++) {
+      msc_plan_call *call = &p->section[s].call[i];
+      if (call->kind == PLAN_CALL_KIND_HOST_KERNEL) call->index += (uint32_t)num;
+    }
+}
+
+static bool finish_code(making *m) {
+  msc_machine_code host;
+  MSC_TRY(msc_codegen_finish(m->cg, &m->p->code));
+  if (!m->host) return true;
+  MSC_TRY(msc_codegen_finish(m->host, &host));
+  add_host_code(m->p, &host);
+  return true;
+}
+
+static void abandon_code(const making *m) {
+  msc_codegen_abandon(m->cg);
+  if (m->host) msc_codegen_abandon(m->host);
+}
 
 /* Makes the calls of all sections, and their code. */
 static bool make_plan_programs(msc_context *ctx, void *arg) {
   making *m = arg;
   msc_plan *p = m->p;
   const msc_attr_value *lanes = msc_find_attr(p->module->attrs, p->module->num_attrs, MSC_FACT(msc_lanes));
-  msc_plan_calls *calls = msc_plan_calls_begin(p, m->cg);
+  msc_plan_calls *calls = msc_plan_calls_begin(p, m->cg, m->host);
   bool ok = true;
   (void)ctx;
   make_stages(p, lanes);
@@ -134,8 +173,8 @@ static bool make_plan_programs(msc_context *ctx, void *arg) {
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;
   number_layouts(p);
   p->has_code = !m->wants || m->wants(m->user, p);
-  if (p->has_code) return msc_codegen_finish(m->cg, &p->code);
-  msc_codegen_abandon(m->cg);
+  if (p->has_code) return finish_code(m);
+  abandon_code(m);
   return true;
 }
 
@@ -144,10 +183,18 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
   *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
-  making making_it = {p, msc_codegen_begin(ctx, target), wants, user};
+  making making_it = {p, msc_codegen_begin(ctx, target), NULL, wants, user};
   if (!making_it.cg) return NULL;
+  if (runs_on_host(m)) {
+    msc_code_target host = {.target = target->target->host, .cpu = target->cpu, .vector_bytes = target->vector_bytes};
+    making_it.host = msc_codegen_begin(ctx, &host);
+    if (!making_it.host) {
+      msc_codegen_abandon(making_it.cg);
+      return NULL;
+    }
+  }
   if (out_code) msc_codegen_want_text(making_it.cg, out_code);
   if (msc_protect(ctx, make_plan_programs, &making_it)) return p;
-  msc_codegen_abandon(making_it.cg); /* LLVM's memory is not in the arena: it is freed in any case */
+  abandon_code(&making_it); /* LLVM's memory is not in the arena: it is freed in any case */
   return NULL;
 }

@@ -36,7 +36,7 @@ static size_t list_spans(const msc_plan_call *c, msc_span *span) {
 
 /* Returns the stream of a collective or transfer; NUM_SIDES: the call runs in the stage's own sequence of calls. */
 static int side_stream_of(const msc_plan_call *c) {
-  if (c->kind == PLAN_CALL_KIND_TRANSFER) return MOVER;
+  if (c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL) return MOVER;
   return c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0 ? LINK : NUM_SIDES;
 }
 

@@ -4,7 +4,6 @@
 #include <strings.h>
 
 #include "ir/fact.h"
-#include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/2_train/batch.h"
 #include "passes/pass.h"
@@ -37,7 +36,7 @@ static bool is_memory_limit(const msc_attr_value *v) {
   return name && v->dict.num == 2 && is_int_within(bytes, 0, INT64_MAX) && name->kind == MSC_ATTR_STR;
 }
 
-static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const msc_target *target) {
+static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v) {
   switch (kind) {
     case MSC_FACT_FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
     case MSC_FACT_COUNT: return is_int_within(v, 0, INT64_MAX);
@@ -45,8 +44,7 @@ static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const
     case MSC_FACT_BYTES: return is_int_within(v, 0, INT64_MAX);
     case MSC_FACT_ROUND: return is_int_within(v, 0, UINT8_MAX);
     case MSC_FACT_STAGE_NUMBER: return is_int_within(v, 0, UINT16_MAX);
-    /* the CPU is honoured only where the whole program runs on it */
-    case MSC_FACT_CPU_ONLY: return target->is_host && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case MSC_FACT_CPU_ONLY: return v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case MSC_FACT_F32_ONLY: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case MSC_FACT_BLOCK: return is_block_shard(v);
     case MSC_FACT_WEIGHTS: return msc_is_weights(v);
@@ -84,7 +82,7 @@ static const char *describe_mistake(const msc_module *m, const msc_attr *a, unsi
   if (!row || !msc_fact_is_users(row))
     return msc_arena_printf(arena, "there is no %s '%s'%s", info ? "attribute or annotation" : "annotation", a->name,
                             msc_fact_hint(arena, a->name, on, info));
-  if (is_honoured_value(row->kind, &a->value, msc_target_of(m))) return NULL;
+  if (is_honoured_value(row->kind, &a->value)) return NULL;
   const char *must = required_form(row->kind);
   if (!must) *out_code = MSC_E_UNSUPPORTED;
   return msc_arena_printf(arena, "annotation %s = %s %s", a->name, msc_attr_text(arena, &m->mesh, &a->value),

@@ -7,6 +7,7 @@
 #include "ir/formula.h"
 #include "ir/grad/backward_walk.h"
 #include "passes/2_train/train.h"
+#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -50,9 +51,17 @@ static bool report_op_without_gradient(void *user, const msc_op *op) { return re
 
 /* ---- the walk ---- */
 
+/* The host computes the gradients of what it computes, too. */
+static void leave_to_host(const msc_op *forward, msc_op *first, const msc_op *last) {
+  for (msc_op *op = msc_runs_on_host(forward) ? first : NULL; op; op = op == last ? NULL : op->next)
+    if (!msc_is_constant_op(op))
+      msc_op_set(op, MSC_FACT(primitive_target), *msc_op_attr(forward, MSC_FACT(primitive_target)));
+}
+
 static bool map_letters_of_op(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
                               msc_value *const *doperand) {
   const autodiff *a = user;
+  leave_to_host(forward, first, last);
   return msc_map_letters(a->map, forward, first, last, dresult, doperand);
 }
 

@@ -7,6 +7,7 @@
 #include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
+#include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -108,6 +109,13 @@ static int operand_named(const update_inserter *s, msc_op_kind kind, const char 
   return -1;
 }
 
+/* True if the parameter is read by an op that runs on the host: then it lives there. */
+static bool is_read_on_host(const msc_value *w) {
+  const msc_use *u = w->uses;
+  while (u && !msc_runs_on_host(u->user)) u = u->next;
+  return u != NULL;
+}
+
 static msc_op *build_update_op(update_inserter *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
                                msc_value *const *in) {
   msc_attr attrs[12];
@@ -120,6 +128,7 @@ static msc_op *build_update_op(update_inserter *s, const msc_optimizer_group *gr
   if (takes_lr) all[num_in++] = s->lr;
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   msc_op *op = msc_build_with(&s->b, kind, num_in, all, (size_t)info->num_results, num, attrs);
+  if (op && is_read_on_host(in[0])) msc_op_set(op, MSC_FACT(primitive_target), msc_str(context_of(s), "CPU"));
   for (int i = 0; op && i < info->num_operands; i++) /* results are the new values of operands tied to them */
     if (info->operand[i].tied >= 0) s->new_value[in[i]->index] = &op->out[info->operand[i].tied];
   return op;

@@ -64,7 +64,7 @@ static void launch_sort(msc_builtin_launch *l, const msc_op *op, int kind) {
   double n = (double)l->dims[MSC_SORT_N], k = (double)l->dims[MSC_SORT_K];
   l->flops = (uint64_t)((double)l->extent * n * (1 + log2(k + 1)) * 10); /* ten operations for each step of the heap */
   msc_sort_merges merges = msc_merges_of_sort(l);
-  if (msc_target_of(op->block->func->module)->is_gpu) l->scratch_bytes = merges.set_bytes * (uint64_t)merges.num_sets;
+  if (msc_target_of_op(op)->is_gpu) l->scratch_bytes = merges.set_bytes * (uint64_t)merges.num_sets;
 }
 
 static void launch_unique(msc_builtin_launch *l, const msc_op *op, int kind) {
@@ -95,7 +95,7 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
 }
 
 /* Pass segments makes the op where sums have blocks. */
-static bool is_for_blocks(const msc_op *op) { return msc_target_of(op->block->func->module)->blocks_scatters; }
+static bool is_for_blocks(const msc_op *op) { return msc_target_of_op(op)->blocks_scatters; }
 
 _Static_assert((int)MSC_MAX_SUM_BLOCKS <= (int)MSC_SEGMENTS_MOST_BLOCKS, "blocks that the kernel has room for");
 
@@ -158,7 +158,7 @@ static uint64_t lazy_bytes(const msc_op *op) {
 /* Does a kernel of the runtime compute the pool, instead of a loop nest? */
 static bool is_pool_of_runtime(const msc_op *op) {
   const msc_type *of = op->kind == OP_max_pool_grad ? op->out[0].type : operand_type(op, 0);
-  return of->dtype == MSC_F32 && msc_target_of(op->block->func->module)->pools_in_runtime;
+  return of->dtype == MSC_F32 && msc_target_of_op(op)->pools_in_runtime;
 }
 
 static void launch_pool(msc_builtin_launch *l, const msc_op *op, int kind) {

@@ -174,6 +174,7 @@ msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *cho
                              : msc_builtin_of(op, NULL)           ? MSC_BY_BUILTIN
                                                                   : MSC_BY_KERNEL,
                        .declined = ""};
+  if (msc_runs_on_host(op) && chosen.by == MSC_BY_KERNEL) return chosen; /* it has no library, nor memory for tiles */
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].op != op->kind || !(rows[i].targets & choices->target->bit)) continue;
     const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;

@@ -121,8 +121,8 @@ static region *merge_regions(fuser *z, const region *a, const region *b) {
 }
 
 /* Bytes moved, and arithmetic as the bytes that the target moves meanwhile. */
-static uint64_t count_work(const fuser *z, const msc_nest_info *info) {
-  return info->bytes + info->flops / (uint64_t)msc_target_of(z->f->module)->flops_of_byte;
+static uint64_t count_work(const msc_target *target, const msc_nest_info *info) {
+  return info->bytes + info->flops / (uint64_t)target->flops_of_byte;
 }
 
 static bool depends_on(const fuser *z, const region *r, const region *first) {
@@ -221,7 +221,7 @@ static bool pays_to_merge(fuser *z, const region *a, const region *b, region *m)
     return false;
   }
   if ((info.kind == MSC_NEST_ROW && is_apart_from_rows(m)) || turns_columns(a, b, info.kind)) return false;
-  m->cost = count_work(z, &info), m->kind = info.kind;
+  m->cost = count_work(msc_target_of_op(m->op[m->num - 1]), &info), m->kind = info.kind;
   return m->cost < a->cost + b->cost;
 }
 
@@ -298,9 +298,21 @@ static bool replace_by_merged(fuser *z, region *a, region *b, region *m) {
   return true;
 }
 
+/* The first op of a region that is no constant; NULL: there is none. */
+static const msc_op *first_computed(const region *r) {
+  size_t i = 0;
+  while (i < r->num && msc_is_constant_op(r->op[i])) i++;
+  return i < r->num ? r->op[i] : NULL;
+}
+
+static bool run_in_one_place(const region *a, const region *b) {
+  const msc_op *x = first_computed(a), *y = first_computed(b);
+  return !x || !y || msc_runs_on_host(x) == msc_runs_on_host(y);
+}
+
 static bool may_be_joined(const region *a, const region *b) {
   size_t apart = a->place < b->place ? b->place - a->place : a->place - b->place;
-  return a != b && is_fusible(a) && is_fusible(b) && apart <= MAX_WINDOW;
+  return a != b && is_fusible(a) && is_fusible(b) && apart <= MAX_WINDOW && run_in_one_place(a, b);
 }
 
 static void join_if_cheaper(fuser *z, region *a, region *b) {
@@ -381,7 +393,7 @@ static void start_region(fuser *z, msc_op *op) {
   r->num = 1;
   r->op = msc_arena_copy(z->pass->scratch, &op, sizeof op);
   if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why))
-    r->cost = count_work(z, &info), r->kind = info.kind;
+    r->cost = count_work(msc_target_of_op(op), &info), r->kind = info.kind;
   r->place = z->num_places;
   z->order[z->num_places++] = r;
   z->of[op->id] = r;
@@ -456,6 +468,7 @@ static void build_fused_op(fuser *z, const region *r) {
   bool again = true;
   for (size_t i = 0; i < r->num; i++) again &= msc_op_attr(r->op[i], MSC_FACT(recompute)) != NULL;
   if (again) msc_op_put(fused, msc_fact_recompute(msc_bool(true)));
+  if (msc_runs_on_host(named)) msc_op_set(fused, MSC_FACT(primitive_target), msc_str(z->pass->ctx, "CPU"));
   fused->body = msc_block_new(z->f, fused);
   for (size_t i = 0; i < in.num; i++) msc_add_arg(fused->body, in.value[i]->type, NULL);
   for (size_t i = 0; i < out.num; i++) {

@@ -146,9 +146,9 @@ static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64, MANY = 32, MANY_OF_BF16 = 128, LEAST_OF_BF16 = 32 };
   unsigned dims = msc_summed_dims(op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
-  if (!dims || !z->deterministic) return;
+  if (!dims || !(z->deterministic || msc_runs_on_host(op))) return;
   if (msc_form_of(op) == MSC_FORM_SCATTER) {
-    if (!msc_target_of(z->f->module)->blocks_scatters || !msc_is_float(op->out[0].type->dtype)) return;
+    if (!msc_target_of_op(op)->blocks_scatters || !msc_is_float(op->out[0].type->dtype)) return;
   } else if (!msc_is_float(x->type->dtype)) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
@@ -160,7 +160,7 @@ static void set_blocks(const localizing *z, msc_op *op) {
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
 static void set_any_order(const localizing *z, msc_op *op) {
-  if (msc_form_of(op) == MSC_FORM_SCATTER && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
+  if (msc_form_of(op) == MSC_FORM_SCATTER && !z->deterministic && msc_target_of_op(op)->adds_atomically)
     msc_op_put(op, msc_fact_any_order(true));
 }
 

@@ -6,6 +6,7 @@
  * (msc_sum_blocks).  A table with a sum for every block would be too large, but the updates of one row lie one behind
  * the other once they are sorted. */
 #include "ir/formula.h"
+#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 /* Numbers in order and the places where they stood: what sort made of the indices of a scatter_add. */
@@ -24,7 +25,9 @@ static int64_t blocks_of(const msc_op *op) { return msc_fact_read(op, blocks, 1)
 
 /* Is op one whose order the runtime's kernel keeps?  A table that is cut into unequal parts, or by hand, is not. */
 static bool adds_in_blocks(const msc_op *op) {
-  if (op->kind != OP_scatter_add || blocks_of(op) < 2 || msc_op_int(op, "axis")) return false;
+  if (op->kind != OP_scatter_add || !msc_target_of_op(op)->blocks_scatters || blocks_of(op) < 2 ||
+      msc_op_int(op, "axis"))
+    return false;
   msc_dtype dtype = op->out[0].type->dtype;
   return (dtype == MSC_F32 || dtype == MSC_F64) && !msc_op_attr(op, MSC_FACT(part)) &&
          !msc_op_bool(op, MSC_FACT(aligned)) && msc_type_elems(op->in[0].value->type) <= INT32_MAX;
@@ -62,6 +65,8 @@ static bool add_segments(sorter *s, msc_op *op) {
     const msc_attr_value *v = msc_op_attr(op, kept[i]);
     if (v) msc_op_set(y->def, kept[i], *v);
   }
+  if (msc_runs_on_host(op))
+    msc_op_set(y->def, MSC_FACT(primitive_target), *msc_op_attr(op, MSC_FACT(primitive_target)));
   msc_replace_uses(&op->out[0], y);
   msc_op_erase(op);
   return true;

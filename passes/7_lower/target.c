@@ -34,6 +34,15 @@ const msc_target *msc_target_of(const msc_module *m) {
   return t ? t : targets[0];
 }
 
+bool msc_runs_on_host(const msc_op *op) {
+  return msc_op_attr(op, MSC_FACT(primitive_target)) && msc_target_of(op->block->func->module)->host;
+}
+
+const msc_target *msc_target_of_op(const msc_op *op) {
+  const msc_target *t = msc_target_of(op->block->func->module);
+  return msc_runs_on_host(op) ? t->host : t;
+}
+
 bool msc_is_deterministic(const msc_module *m, const msc_config *config) {
   return msc_config_is_set(config, MSC_KEY_deterministic) ? msc_config_bool(config, MSC_KEY_deterministic)
                                                           : msc_target_of(m)->deterministic;

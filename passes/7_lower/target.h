@@ -30,6 +30,8 @@ typedef struct msc_target {
   bool is_gpu;                   /* blocks of threads share a kernel's items, and the host waits for it once per step */
   bool makes_ptx;                /* code is PTX; else x86-64 */
   bool is_host;                  /* values lie in the host's memory */
+  /* what ops are lowered for that the host runs beside the device (primitive_target); NULL: there is no other host */
+  const struct msc_target *host;
   bool caches_tables;            /* tables in host memory may have a cache of rows: cached.c */
   bool offloads_to_disk;         /* values may live on disk */
   bool has_servers;              /* state of the optimizer may live on servers */
@@ -81,6 +83,10 @@ const char *msc_target_names(msc_arena *arena, const char *between);
 const msc_target *msc_target_alone(unsigned set);
 /* The target that the module's attribute msc.target names; without the attribute the CPU. */
 const msc_target *msc_target_of(const msc_module *m);
+/* True if the host runs the op in the program of a device: the op is marked primitive_target. */
+bool msc_runs_on_host(const msc_op *op);
+/* What the op is lowered for: its module's target, or, if it runs on the host, that target's host. */
+const msc_target *msc_target_of_op(const msc_op *op);
 /* The key `deterministic`, or the target's default. */
 bool msc_is_deterministic(const msc_module *m, const msc_config *config);
 

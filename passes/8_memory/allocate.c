@@ -1,5 +1,5 @@
 /* allocate: gives every value a place: `place` on ops (see encode_place), and `scratch`, the bytes of the arena, on the
- * function.
+ * function; `host_scratch` is what lies in memory of the host beside it, in a second arena.
  *
  * Parameters and state are persistent, data and labels are inputs, constants with elements have memory of their own;
  * every other value is in the scratch arena, live from its op to its last user. A result may take the place of an
@@ -76,7 +76,8 @@ static void find_lifetimes(allocator *z) {
 }
 
 static bool is_scratch_value(const msc_value *v) {
-  return v->def && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && v->def->kind != OP_stash;
+  bool on_disk = v->def && v->def->kind == OP_stash && !msc_is_made_on_host(v);
+  return v->def && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && !on_disk;
 }
 
 /* True if a product whose tiles op takes reads place r. */
@@ -235,7 +236,8 @@ static uint64_t alignment_of_places(const msc_func *f) {
   return MSC_ALIGN;
 }
 
-static msc_offsets_result place_scratch_values(allocator *z, uint64_t capacity) {
+/* on_host: of the values that the host makes, in the order of the ops: its calls and transfers run in that order. */
+static msc_offsets_result place_scratch_values(allocator *z, bool on_host, uint64_t capacity) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
   uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room),
@@ -243,13 +245,14 @@ static msc_offsets_result place_scratch_values(allocator *z, uint64_t capacity) 
   msc_offsets_group *group = msc_new_array(z->pass->scratch, msc_offsets_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
     if (z->root[i] != i || !z->value[i] || !is_scratch_value(z->value[i])) continue;
+    if (msc_is_made_on_host(z->value[i]) != on_host) continue;
     buffer[num] = (msc_buffer){z->first[i], z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
     number[i] = (uint32_t)num;
     of[num++] = (uint32_t)i;
   }
-  size_t values = num, groups = find_place_groups(z, buffer, number, group);
+  size_t values = num, groups = on_host ? 0 : find_place_groups(z, buffer, number, group);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
-    uint64_t bytes = msc_scratch_bytes(z->nester, op);
+    uint64_t bytes = msc_runs_on_host(op) == on_host ? msc_scratch_bytes(z->nester, op) : 0;
     if (!bytes) continue;
     buffer[num] = (msc_buffer){op->id, op->id + 1, bytes};
     of[num++] = op->id;
@@ -314,7 +317,7 @@ static allocator share_places(msc_pass_ctx *pass, msc_func *f) {
 /* capacity: the first plan that is no larger will do; 0: as small as possible. */
 static allocator compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_offsets_result *out_result) {
   allocator z = share_places(pass, f);
-  *out_result = place_scratch_values(&z, capacity);
+  *out_result = place_scratch_values(&z, false, capacity);
   return z;
 }
 
@@ -323,13 +326,13 @@ size_t msc_list_lifetimes(msc_pass_ctx *pass, msc_func *f, msc_lifetime **out_li
   size_t num = 0;
   msc_lifetime *life = *out_lifetime = msc_new_array(pass->scratch, msc_lifetime, z.num_values + z.num_ops);
   for (size_t i = 0; i < z.num_values; i++)
-    if (z.root[i] == i && z.value[i] && is_scratch_value(z.value[i]))
+    if (z.root[i] == i && z.value[i] && is_scratch_value(z.value[i]) && !msc_is_made_on_host(z.value[i]))
       life[num++] = (msc_lifetime){.value = z.value[i],
                                    .first = z.first[i],
                                    .last = z.last[i],
                                    .bytes = msc_round_to_lines((uint64_t)msc_type_bytes(z.value[i]->type))};
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    uint64_t bytes = msc_scratch_bytes(z.nester, op);
+    uint64_t bytes = msc_runs_on_host(op) ? 0 : msc_scratch_bytes(z.nester, op);
     if (bytes) life[num++] = (msc_lifetime){.first = op->id, .last = op->id, .bytes = msc_round_to_lines(bytes)};
   }
   return num;
@@ -344,7 +347,9 @@ uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f, uint64_t capacity) {
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_offsets_result r;
   allocator z = compute_places(pass, f, 0, &r);
+  uint64_t on_host = place_scratch_values(&z, true, 0).bytes;
   msc_func_put(f, msc_fact_scratch((int64_t)r.bytes));
+  if (on_host) msc_func_put(f, msc_fact_host_scratch((int64_t)on_host));
   msc_stat(pass, "scratch bytes", (int64_t)r.bytes);
   msc_stat(pass, "live bytes at the peak", (int64_t)r.bound);
   write_places(&z);

@@ -11,11 +11,12 @@
 #include "ir/gemm.h"
 #include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
+#include "passes/8_memory/homes.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/offsets/offsets.h"
 #include "passes/check.h"
 
-enum { SCRATCH = -1, NOWHERE = -2 }; /* spaces; a number from 0 on is an argument */
+enum { SCRATCH = -1, NOWHERE = -2, HOST_SCRATCH = -3 }; /* spaces; a number from 0 on is an argument */
 
 /* Bytes [begin, end) of a space. */
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
   content *content;     /* by id, of roots */
   uint32_t *live;       /* roots of the contents that exist, sorted by space and offset; no two overlap */
   size_t num_live;
-  int64_t scratch; /* bytes */
+  int64_t scratch, host_scratch; /* bytes */
 } place_checker;
 
 static bool ranges_overlap(const range *a, const range *b) {
@@ -56,7 +57,8 @@ static bool is_same_range(const range *a, const range *b) {
 
 static const char *describe_range(const place_checker *z, const range *r) {
   const char *bytes = msc_arena_printf(z->arena, "bytes %" PRId64 " to %" PRId64, r->begin, r->end);
-  if (r->space == SCRATCH) return msc_arena_printf(z->arena, "%s of scratch", bytes);
+  if (r->space < 0)
+    return msc_arena_printf(z->arena, "%s of %s", bytes, r->space == SCRATCH ? "scratch" : "host scratch");
   const char *name = r->space < (int64_t)z->f->body->num_args ? z->f->body->args[r->space]->name : NULL;
   return msc_arena_printf(z->arena, "%s of argument %" PRId64 "%s%s", bytes, r->space, name ? " " : "",
                           name ? name : "");
@@ -72,7 +74,8 @@ static uint32_t content_root(place_checker *z, uint32_t id) {
 static content *content_of_value(place_checker *z, const msc_value *v) { return &z->content[content_root(z, v->id)]; }
 
 static bool value_has_place(const msc_value *v) {
-  return !v->def || (!msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && v->def->kind != OP_stash);
+  bool on_disk = v->def && v->def->kind == OP_stash && !msc_is_made_on_host(v);
+  return !v->def || (!msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && !on_disk);
 }
 
 static void find_content_roots(place_checker *z) {
@@ -94,9 +97,9 @@ static const msc_attr_value *place_attr(const msc_op *op) {
   return v;
 }
 
-static range scratch_range(int64_t begin, int64_t bytes) {
+static range scratch_range(bool on_host, int64_t begin, int64_t bytes) {
   int64_t end;
-  return (range){SCRATCH, begin, __builtin_add_overflow(begin, bytes, &end) ? INT64_MAX : end};
+  return (range){on_host ? HOST_SCRATCH : SCRATCH, begin, __builtin_add_overflow(begin, bytes, &end) ? INT64_MAX : end};
 }
 
 /* The range of the value, as its op says. */
@@ -106,11 +109,11 @@ static range range_of_value(const msc_value *v) {
   if (!v->def) return (range){v->index, 0, bytes};
   int64_t place =
       msc_op_attr(v->def, MSC_FACT(place))->list.v[v->index].i; /* check_each_place has checked that it exists */
-  return place < 0 ? (range){-1 - place, 0, bytes} : scratch_range(place, bytes);
+  return place < 0 ? (range){-1 - place, 0, bytes} : scratch_range(msc_is_made_on_host(v), place, bytes);
 }
 
 static bool check_inside(const place_checker *z, const msc_op *op, const char *what, const range *r) {
-  int64_t room = z->scratch, args = (int64_t)z->f->body->num_args;
+  int64_t room = r->space == HOST_SCRATCH ? z->host_scratch : z->scratch, args = (int64_t)z->f->body->num_args;
   if (r->space >= args)
     return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in argument %" PRId64 ", but there are %" PRId64,
                         msc_kind_name(op->kind), what, r->space, args);
@@ -150,7 +153,7 @@ static bool needs_working_memory(const place_checker *z, const msc_op *op) {
 
 static range range_of_work(const place_checker *z, const msc_op *op) {
   int64_t at = msc_op_attr(op, MSC_FACT(work))->i;
-  return scratch_range(at, (int64_t)msc_scratch_bytes(z->nester, op));
+  return scratch_range(msc_runs_on_host(op), at, (int64_t)msc_scratch_bytes(z->nester, op));
 }
 
 static bool check_working_memory(const place_checker *z, const msc_op *op) {
@@ -387,6 +390,7 @@ static bool check_func_places(msc_func *f, msc_arena *arena) {
   if (scratch && (scratch->kind != MSC_ATTR_INT || scratch->i < 0))
     return msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: scratch must be a number of bytes", f->name);
   z.scratch = scratch ? scratch->i : 0;
+  z.host_scratch = msc_fact_read(f, host_scratch, 0);
   z.value = msc_new_array(arena, msc_value *, n.num_values);
   z.root = msc_new_array(arena, uint32_t, n.num_values);
   z.content = msc_new_array(arena, content, n.num_values);

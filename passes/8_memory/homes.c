@@ -1,6 +1,8 @@
 /* homes.c: the key offload and an argument in; where the argument lives, and the time of a transfer from there, out. */
 #include <string.h>
 
+#include "ir/alias.h"
+#include "passes/7_lower/target.h"
 #include "passes/8_memory/homes.h"
 #include "passes/config/config.h"
 
@@ -24,6 +26,7 @@ static bool is_chosen(const msc_func *f, size_t i, const char *fact) {
 msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
   msc_role role = msc_arg_role(f, i);
   const msc_type *t = f->body->args[i]->type;
+  if (msc_home_said(f, i) == MSC_HOME_CPU && !msc_arg_attr(f, i, MSC_FACT(msc_cached))) return MSC_HOME_CPU;
   if (!config || (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE)) return MSC_HOME_DEVICE;
   if (msc_arg_attr(f, i, MSC_FACT(msc_cached))) return MSC_HOME_DEVICE; /* pass cached has said where it lives */
   if (t->rank == 0 || msc_local_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
@@ -39,6 +42,11 @@ msc_home msc_home_of_values(const msc_config *config) {
 }
 
 msc_home msc_home_said(const msc_func *f, size_t i) { return msc_fact_read(&f->arg[i], msc_home, MSC_HOME_DEVICE); }
+
+bool msc_is_made_on_host(const msc_value *v) {
+  const msc_op *op = msc_memory_of(v).root->def;
+  return op && (op->kind == OP_stash ? msc_op_home(op) == MSC_HOME_CPU : msc_runs_on_host(op));
+}
 
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {
   if (home == MSC_HOME_DEVICE) return 0;

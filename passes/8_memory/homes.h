@@ -11,8 +11,11 @@ enum { MSC_LEAST_OFFLOADED_BYTES = 4096 };
 msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i);
 /* Returns where the key offload puts values that a step makes and does not need for a while. */
 msc_home msc_home_of_values(const msc_config *config);
-/* Returns where argument i lives after pass offload, as that pass recorded it. */
+/* Returns where argument i lives, as passes cached, host and offload recorded it. */
 msc_home msc_home_said(const msc_func *f, size_t i);
+/* True if the op that makes v leaves it in memory of the host that lies beside the device's: it runs there, or puts v
+ * off to there. */
+bool msc_is_made_on_host(const msc_value *v);
 /* Returns the nanoseconds that a transfer of so many bytes takes between the device and `home`. */
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes);
 

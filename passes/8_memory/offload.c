@@ -58,7 +58,7 @@ static stored *stored_behind(const offloader *z, const msc_value *v) {
 }
 
 static bool is_unit(const offloader *z, const msc_op *op) {
-  if (msc_is_view(op) || (msc_info(op)->flags & MSC_TERMINATOR)) return false;
+  if (msc_is_view(op) || (msc_info(op)->flags & MSC_TERMINATOR) || msc_runs_on_host(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (stored_behind(z, op->in[i].value)) return true;
   return false;
@@ -154,8 +154,8 @@ static bool take_back(offloader *z, size_t last) {
       msc_set_operand(ret, i, fetched_view(z, ret->in[i].value, fetched, ret));
       from->used = last;
     }
-    if (!s) continue;
     msc_value *made = ret->in[i].value;
+    if (!s || (made->def && msc_is_made_on_host(made))) continue;
     msc_value *in[] = {s->arg, made};
     msc_op *stow = msc_op_new(z->f, OP_stow, 2, in, 1, made->def->loc);
     stow->name = s->arg->name;
@@ -213,7 +213,7 @@ typedef struct {
   msc_home home;
   const uint64_t *ns; /* by op id */
   uint64_t *begin;    /* by op id: when it begins, if ops run one after the other */
-  int64_t slot;       /* where the next value goes */
+  int64_t slot;       /* where the next value goes on disk */
   size_t num;
   offload_reader *use;
 } stasher;
@@ -249,8 +249,8 @@ static int compare_readings(const void *a, const void *b) {
 static bool may_be_stashed(const msc_value *v) {
   const msc_op *op = v->def;
   return !msc_is_view(op) && !is_made_in_order_of_user(v) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) &&
-         op->kind != OP_comm && !msc_is_message(op) && !msc_is_transfer(op) && v->type->rank > 0 &&
-         msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
+         op->kind != OP_comm && !msc_is_message(op) && !msc_is_transfer(op) && !msc_runs_on_host(op) &&
+         v->type->rank > 0 && msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
 }
 
 /* The number of the first use behind the longest pause; SIZE_MAX: no pause is worth it. */
@@ -283,9 +283,11 @@ static bool stash_value(stasher *z, msc_value *v, size_t i, uint64_t ns) {
   msc_op *stash = msc_op_new(z->f, OP_stash, 1, &v, 1, v->def->loc);
   stash->name = v->def->name;
   msc_op_put(stash, msc_home_attr(z->pass->ctx, z->home));
-  msc_op_set(stash, "slot", msc_int(z->slot));
-  int64_t grain = z->home == MSC_HOME_DISK ? 4096 : MSC_ALIGN;
-  z->slot += (msc_type_bytes(v->type) + grain - 1) / grain * grain;
+  if (z->home == MSC_HOME_DISK) {
+    enum { PAGE = 4096 };
+    msc_op_set(stash, "slot", msc_int(z->slot));
+    z->slot += (msc_type_bytes(v->type) + PAGE - 1) / PAGE * PAGE;
+  }
   for (uint64_t sum = 0; at->prev && at->prev != last && sum < AHEAD * ns; at = place_before(at->prev))
     sum += at->prev->kind == OP_fetch || at->prev->kind == OP_stash ? 0 : z->ns[at->prev->id];
   msc_insert_after(last, stash);
@@ -330,7 +332,7 @@ static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
       if (!stash_value(&z, v, pause, ns)) return false;
       values++;
     }
-  if (values) msc_func_put(f, msc_fact_stashed(z.slot));
+  if (z.slot) msc_func_put(f, msc_fact_stashed(z.slot));
   erase_unused_views(f);
   msc_stat(pass, "values put off", values);
   return true;

@@ -6,6 +6,7 @@
 
 #include "ir/alias.h"
 #include "passes/7_lower/nest/nest.h"
+#include "passes/8_memory/homes.h"
 
 bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
 
@@ -40,9 +41,11 @@ static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
   size_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     const msc_attr_value *place = msc_op_attr(op, MSC_FACT(place)), *work = msc_op_attr(op, MSC_FACT(work));
-    if (work) out_range[num++] = (range){(uint64_t)work->i, msc_scratch_bytes(nester, op), op->id, op->id, op, true};
-    for (size_t i = 0; place && op->kind != OP_stash && i < op->num_out && i < place->list.num; i++) {
+    if (work && !msc_runs_on_host(op))
+      out_range[num++] = (range){(uint64_t)work->i, msc_scratch_bytes(nester, op), op->id, op->id, op, true};
+    for (size_t i = 0; place && i < op->num_out && i < place->list.num; i++) {
       if (place->list.v[i].i < 0 || msc_is_constant(&op->out[i]) || msc_runs_in_tiles(op)) continue;
+      if (op->kind == OP_stash || msc_is_made_on_host(&op->out[i])) continue;
       msc_memory m = msc_memory_of(&op->out[i]);
       const msc_type *whole = m.root->type;
       uint64_t at = (uint64_t)(place->list.v[i].i - m.shift * msc_dtype_bytes(whole->dtype));

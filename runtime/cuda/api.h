@@ -174,6 +174,7 @@ typedef struct {
   X(cuGraphExecDestroy, (cu_graph_exec e))                                                                         \
   X(cuEventCreate, (cu_event * out_event, unsigned flags))                                                         \
   X(cuEventDestroy_v2, (cu_event e))                                                                               \
+  X(cuLaunchHostFunc, (cu_stream s, void (*function)(void *), void *user))                                         \
   X(cuEventRecord, (cu_event e, cu_stream s))                                                                      \
   X(cuEventQuery, (cu_event e))                                                                                    \
   X(cuEventSynchronize, (cu_event e))                                                                              \

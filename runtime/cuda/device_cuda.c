@@ -111,10 +111,11 @@ static mscrt_status *load_module(mscrt_context *c) {
 static mscrt_status *find_kernels(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   uint32_t num = plan_plan_kernels_num(c->plan->root);
-  if (num == 0) return NULL;
+  if (plan_plan_images_num(c->plan->root) == 0) return NULL;
   MSCRT_CHECK(load_module(c));
   MSCRT_CHECK(mscrt_new_array(&g->kernel, num));
   for (uint32_t i = 0; i < num; i++) {
+    if (!plan_kernel_threads(plan_plan_kernels(c->plan->root, i))) continue; /* the host's */
     const char *name = plan_kernel_name(plan_plan_kernels(c->plan->root, i));
     cu_result r = g->cu.cuModuleGetFunction(&g->kernel[i], g->module, name);
     if (r == MSCRT_CUDA_ERROR_NOT_FOUND)

@@ -80,6 +80,7 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
     memcpy(&flag, g->results + sizeof flag * i, sizeof flag);
     MSCRT_CHECK(mscrt_kernel_error_status(c, g->checked[i], step, flag));
   }
+  MSCRT_CHECK(mscrt_host_call_faults(c, step));
   if (p->loss && p->loss->ref.space != PLAN_SPACE_CONSTANT)
     memcpy(mscrt_address_of(c, p->loss->ref, 0), g->results + loss_offset(g), mscrt_dtype_bytes(p->loss->dtype));
   return NULL;

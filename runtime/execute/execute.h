@@ -22,6 +22,8 @@ mscrt_status *mscrt_kernel_error_status(const mscrt_context *c, const mscrt_reco
 
 /* ---- run.c ---- */
 
+/* Runs a kernel of the host beside a GPU; returns what it wrote to its error flag. */
+int32_t mscrt_run_host_kernel(mscrt_pool *pool, const mscrt_record *r);
 /* Runs all entries of a program. */
 mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step);
 /* Returns the sources and destinations of a collective in these slots, valid until the next call by the same thread;

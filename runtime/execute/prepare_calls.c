@@ -55,12 +55,14 @@ static void *device_address(const mscrt_context *c, plan_ref r) {
 
 static void set_call_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call);
-  bool moves = false;
+  bool moves = false, on_host = plan_call_kind(call) == PLAN_CALL_KIND_HOST_KERNEL;
   for (uint32_t i = 0; i < num; i++) moves = moves || mscrt_has_slots(plan_call_buffers(call, i).space);
   void **buffers = take_from_block(b, num * sizeof *buffers);
   uint8_t *space = moves ? take_from_block(b, num) : NULL;
   if (!buffers) return;
-  for (uint32_t i = 0; i < num; i++) buffers[i] = device_address(c, plan_call_buffers(call, i));
+  for (uint32_t i = 0; i < num; i++)
+    buffers[i] =
+        on_host ? mscrt_address_of(c, plan_call_buffers(call, i), 0) : device_address(c, plan_call_buffers(call, i));
   for (uint32_t i = 0; i < num && moves; i++) space[i] = plan_call_buffers(call, i).space;
   r->buffers = buffers;
   r->space = space;
@@ -206,6 +208,12 @@ static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, m
   if (b->next) r->is_transfer = c->offload || c->device->transfer;
 }
 
+/* Prepares a kernel that the host runs beside a GPU: in the order of transfers, as one of them. */
+static void prepare_host_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  prepare_kernel(c, b, call, r);
+  if (b->next) r->is_transfer = c->offload || c->device->transfer;
+}
+
 /* ---- tables with a cache ---- */
 
 static void prepare_admit(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
@@ -311,6 +319,7 @@ static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, ms
     case PLAN_CALL_KIND_MESSAGE: prepare_message(c, b, call, r); break;
     case PLAN_CALL_KIND_GRAPH: prepare_graph(c, b, call, r); break;
     case PLAN_CALL_KIND_TRANSFER: prepare_transfer(c, b, call, r); break;
+    case PLAN_CALL_KIND_HOST_KERNEL: prepare_host_kernel(c, b, call, r); break;
     case PLAN_CALL_KIND_ADMIT: prepare_admit(c, b, call, r); break;
     default: prepare_kernel(c, b, call, r);
   }

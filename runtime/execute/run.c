@@ -48,6 +48,16 @@ static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, co
   return flag ? mscrt_kernel_error_status(c, r, step, *flag) : NULL;
 }
 
+int32_t mscrt_run_host_kernel(mscrt_pool *pool, const mscrt_record *r) {
+  kernel_job job = {r, r->buffers};
+  int32_t *flag = r->checks ? r->buffers[r->num_buffers - 1] : NULL;
+  if (flag) *flag = 0;
+  if (r->alone)
+    for (int64_t i = 0; i < r->units; i++) run_unit(&job, i, 0);
+  else mscrt_pool_run(pool, run_unit, &job, r->units);
+  return flag ? *flag : 0;
+}
+
 /* ---- matmuls ---- */
 
 typedef struct {

@@ -24,6 +24,12 @@ static mscrt_status *check_range(const mscrt_plan *p, plan_section section, plan
   return NULL;
 }
 
+/* Checks a ref of a kernel that the host runs beside a GPU. */
+static mscrt_status *check_host_ref(const mscrt_plan *p, plan_section section, plan_ref r) {
+  if (r.space != PLAN_SPACE_HOST && r.space != PLAN_SPACE_CONSTANT) return mscrt_bad_plan("space %d", r.space);
+  return check_range(p, section, r);
+}
+
 /* Checks a ref that a call computes with, which must be on the device. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
   if (mscrt_is_offloaded(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed))
@@ -70,23 +76,29 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
     return mscrt_bad_plan("kernel %u of %u", plan_call_index(c), plan_plan_kernels_num(p->root));
   plan_kernel k = plan_plan_kernels(p->root, plan_call_index(c));
   uint32_t num = plan_call_buffers_num(c);
+  bool on_host = plan_call_kind(c) == PLAN_CALL_KIND_HOST_KERNEL;
+  if (p->target->has_images ? on_host != !plan_kernel_threads(k) : on_host)
+    return mscrt_bad_plan("kernel %s is of another machine", plan_kernel_name(k));
   if (num != plan_kernel_num_buffers(k) || plan_call_dims_num(c) != plan_kernel_num_dims(k) ||
       plan_call_scalars_num(c) != plan_kernel_num_scalars(k))
     return mscrt_bad_plan("%u buffers, %u dimensions and %u scalars for kernel %s, which takes %u, %u and %u", num,
                           plan_call_dims_num(c), plan_call_scalars_num(c), plan_kernel_name(k),
                           plan_kernel_num_buffers(k), plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
   for (uint32_t i = 0; i < num; i++) {
-    mscrt_status *s = check_ref(p, section, plan_call_buffers(c, i), epilogue);
+    plan_ref r = plan_call_buffers(c, i);
+    mscrt_status *s = on_host ? check_host_ref(p, section, r) : check_ref(p, section, r, epilogue);
     if (s) return mscrt_add_prefix(s, "buffer %u", i);
   }
   MSCRT_CHECK(check_builtin(c, k, num));
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
-  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= p->target->most_units)
+  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX ||
+      extent / grain >= (on_host ? (uint64_t)INT64_MAX : p->target->most_units))
     return mscrt_bad_plan("%" PRIu64 " items in units of %" PRIu64, extent, grain);
   if (plan_call_served(c) > 2) return mscrt_bad_plan("served by %u", plan_call_served(c));
   if (plan_call_checks(c)) {
     plan_ref flag = plan_call_buffers(c, num ? num - 1 : 0);
-    if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written)
+    if (!num || epilogue || flag.space != (on_host ? PLAN_SPACE_HOST : PLAN_SPACE_SCRATCH) || flag.bytes < 4 ||
+        flag.offset % 4 || !flag.written)
       return mscrt_bad_plan("its error flag is not 4 bytes of scratch that it writes");
   }
   return check_dim_starts(p, c);
@@ -340,6 +352,7 @@ static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section,
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
   switch (plan_call_kind(c)) {
     case PLAN_CALL_KIND_KERNEL:
+    case PLAN_CALL_KIND_HOST_KERNEL:
       return has_plan_call_epilogue(c) ? mscrt_bad_plan("a kernel has no epilogue")
                                        : check_kernel_call(p, section, c, false);
     case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);

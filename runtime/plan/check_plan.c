@@ -110,8 +110,11 @@ static mscrt_status *check_spaces(mscrt_plan *p) {
 /* ---- kernels ---- */
 
 static mscrt_status *check_images(const mscrt_plan *p) {
-  if (plan_plan_code_num(p->root) || !plan_plan_images_num(p->root) != !plan_plan_kernels_num(p->root))
-    return mscrt_bad_plan("a plan for GPUs has its kernels in images, and only there");
+  uint32_t kernels = 0;
+  for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++)
+    kernels += plan_kernel_threads(plan_plan_kernels(p->root, i)) > 0;
+  if (!plan_plan_images_num(p->root) != !kernels)
+    return mscrt_bad_plan("a plan for GPUs has their kernels in images, and only there");
   if (plan_plan_workspace_bytes(p->root) > MSCRT_MAX_BYTES)
     return mscrt_bad_plan("a workspace of %" PRIu64 " bytes", plan_plan_workspace_bytes(p->root));
   for (uint32_t i = 0; i < plan_plan_images_num(p->root); i++) {
@@ -130,9 +133,7 @@ static mscrt_status *check_gpu_kernel(plan_kernel k) {
   uint32_t threads = plan_kernel_threads(k);
   if (plan_kernel_entry(k) || plan_kernel_bytes(k) || plan_kernel_builtin(k))
     return mscrt_bad_plan("kernel %s is CPU code in a plan for GPUs", plan_kernel_name(k));
-  return threads >= 1 && threads <= 1024
-             ? NULL
-             : mscrt_bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
+  return threads <= 1024 ? NULL : mscrt_bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
 }
 
 static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
@@ -145,7 +146,7 @@ static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
     uint8_t builtin = plan_kernel_builtin(k);
     if (builtin >= MSC_NUM_BUILTINS)
       return mscrt_bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
-    if (p->target->has_images) MSCRT_CHECK(check_gpu_kernel(k));
+    if (p->target->has_images && plan_kernel_threads(k)) MSCRT_CHECK(check_gpu_kernel(k));
     else if (!builtin && (entry >= text || bytes > text - entry))
       return mscrt_bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
     if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS ||

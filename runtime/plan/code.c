@@ -45,7 +45,7 @@ mscrt_status *mscrt_write_perf_map(const mscrt_plan *p) {
   }
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
-    if (plan_kernel_builtin(k)) continue; /* built-in kernels have names already */
+    if (plan_kernel_builtin(k) || plan_kernel_threads(k)) continue; /* built in: it has a name already; of a GPU */
     fprintf(f, "%" PRIxPTR " %" PRIx64 " %s\n", (uintptr_t)p->code + (uintptr_t)plan_kernel_entry(k),
             plan_kernel_bytes(k), plan_kernel_name(k));
   }

@@ -64,7 +64,7 @@ static mscrt_status *verify_and_map(mscrt_plan *p, bool trusted) {
   MSCRT_CHECK(verify_opened(p));
   if (plan_plan_code_num(p->root) == 0 && plan_plan_images_num(p->root) == 0) return NULL;
   if (!trusted) return mscrt_fail(MSCRT_UNTRUSTED, "the plan holds native code, and nobody vouched for it");
-  if (p->target->has_images) return NULL;
+  if (plan_plan_code_num(p->root) == 0) return NULL;
   MSCRT_CHECK(mscrt_check_cpu(p));
   p->code_bytes = plan_plan_code_num(p->root);
   return mscrt_map_code(plan_plan_code_data(p->root), p->code_bytes, (size_t)plan_plan_code_text(p->root), &p->code);

@@ -135,6 +135,7 @@ static const char *const kinds[] = {
     [PLAN_CALL_KIND_KERNEL] = "kernel",         [PLAN_CALL_KIND_MATMUL] = "product",
     [PLAN_CALL_KIND_COLLECTIVE] = "collective", [PLAN_CALL_KIND_MESSAGE] = "message",
     [PLAN_CALL_KIND_GRAPH] = "graph",           [PLAN_CALL_KIND_TRANSFER] = "transfer",
+    [PLAN_CALL_KIND_ADMIT] = "admit",           [PLAN_CALL_KIND_HOST_KERNEL] = "host kernel",
 };
 
 typedef struct {
@@ -148,8 +149,8 @@ static least least_of_call(const roofline *r, plan_call c) {
   uint8_t kind = plan_call_kind(c);
   msc_dtype dtype = (msc_dtype)plan_call_dtype(c);
   least l = {(double)plan_call_bytes(c), (double)plan_call_flops(c), 0, "links"};
-  if (kind == PLAN_CALL_KIND_COLLECTIVE || kind == PLAN_CALL_KIND_MESSAGE ||
-      kind == PLAN_CALL_KIND_TRANSFER) {
+  if (kind == PLAN_CALL_KIND_COLLECTIVE || kind == PLAN_CALL_KIND_MESSAGE || kind == PLAN_CALL_KIND_TRANSFER ||
+      kind == PLAN_CALL_KIND_HOST_KERNEL) {
     l.limit_ns = (double)plan_call_predicted_ns(c);
     return l;
   }

@@ -18,6 +18,14 @@ msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target 
   return n;
 }
 
+/* Lets the nester make kernels for what op runs on: with vectors of that target's usual size, if it is another. */
+static void follow_target(msc_nester *n, const msc_op *op) {
+  const msc_target *target = msc_target_of_op(op);
+  if (n->target == target) return;
+  n->target = target;
+  n->vector_bytes = n->apart_bytes = target->vector_bytes;
+}
+
 bool msc_nest_can_fuse(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   if (info->flags & (MSC_MOVES | MSC_TERMINATOR)) return false;
@@ -418,6 +426,7 @@ const char *msc_nest_why(const msc_nester *n) { return n->why; }
 bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                        msc_nest_launch **out_launch) {
   n->failed = false;
+  follow_target(n, op);
   if (is_of_parts(op)) return build_parts(n, arena, op, out_info, out_launch);
   if ((msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) != 0)
     return msc_nest_refuse(n, "%s is no kernel", msc_kind_name(op->kind));
@@ -490,6 +499,7 @@ static const answer *find_answer(msc_nester *n, const msc_op *op, uint32_t quest
   msc_nest_info info;
   n->failed = false;
   n->why[0] = 0;
+  follow_target(n, op);
   const void **place = region_of(n, arena, op, &r) ? msc_nest_find_answer(n, &r, question) : NULL;
   const answer *a = place && *place ? *place : keep_answer(n, place, find(n, arena, op, question, &info), &info);
   msc_arena_free(arena);
@@ -548,6 +558,7 @@ bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_
     if (ops[i]->kind == OP_fused || !msc_nest_can_fuse(ops[i]))
       return msc_nest_refuse(n, "%s is no part of a larger kernel", msc_kind_name(ops[i]->kind));
   if (num_ops > MSC_NEST_OPS) return msc_nest_refuse(n, "more than %d ops", MSC_NEST_OPS);
+  follow_target(n, ops[num_ops - 1]);
   const answer *a =
       ops[0]->kind == OP_fused ? find_answer(n, ops[0], ALONE, find_alone) : find_answer_as_part(n, num_ops, ops);
   *out_info = a->info;

@@ -132,6 +132,26 @@ static void forget(void) {
     if (!s->graph) s->last = 0;
 }
 
+/* ---- functions of the host ---- */
+
+typedef struct {
+  void (*function)(void *);
+  void *user;
+} host_function;
+
+static bool call_host_function(void *argument) {
+  const host_function *h = argument;
+  h->function(h->user);
+  return true;
+}
+
+API unsigned cuLaunchHostFunc(cu_stream s, void (*function)(void *), void *user) {
+  unsigned failed = standin_call(__func__);
+  if (failed) return failed;
+  standin_issue(s, __func__, call_host_function, &(host_function){function, user}, sizeof(host_function));
+  return 0;
+}
+
 /* ---- streams ---- */
 
 API unsigned cuStreamCreate(cu_stream *out, unsigned flags) {

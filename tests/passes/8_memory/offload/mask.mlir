@@ -19,7 +19,7 @@ module {
   ^bb0(%x: tensor<128x128xf32>, %w: tensor<128x128xf32>):
     %0 = "msc.compare"(%x, %w) {place = [131072], predicate = "lt"} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xi1> loc("which dropout kept")
     %1 = "msc.select"(%0, %x, %w) {place = [0]} : (tensor<128x128xi1>, tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
-    %2 = "msc.stash"(%0) {beside = 1 : i64, home = "cpu", place = [0], slot = 0 : i64} : (tensor<128x128xi1>) -> tensor<128x128xi1> loc("which dropout kept")
+    %2 = "msc.stash"(%0) {beside = 1 : i64, home = "cpu", place = [0]} : (tensor<128x128xi1>) -> tensor<128x128xi1> loc("which dropout kept")
     %3 = "msc.gemm"(%1, %w) {generated = true, place = [65536]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
     %4 = "msc.gemm"(%3, %w) {generated = true, place = [0]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
     %5 = "msc.fetch"(%2) {place = [131072]} : (tensor<128x128xi1>) -> tensor<128x128xi1> loc("which dropout kept")
@@ -28,7 +28,7 @@ module {
     "msc.return"(%7) : (tensor<128x128xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"}],
+      host_scratch = 16384 : i64,
       scratch = 147456 : i64,
-      stashed = 16384 : i64,
       sym_name = "train"} : () -> ()
 }

@@ -21,7 +21,7 @@ module {
     %0 = "msc.gemm"(%x, %w) {generated = true, place = [0]} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32> loc("first")
     %1 = "msc.exp"(%0) {place = [0]} : (tensor<256x256xf32>) -> tensor<256x256xf32> loc("the backward needs it, too")
     %2 = "msc.gemm"(%1, %w) {generated = true, place = [262144]} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
-    %3 = "msc.stash"(%1) {beside = 1 : i64, home = "cpu", place = [0], slot = 0 : i64} : (tensor<256x256xf32>) -> tensor<256x256xf32> loc("the backward needs it, too")
+    %3 = "msc.stash"(%1) {beside = 1 : i64, home = "cpu", place = [0]} : (tensor<256x256xf32>) -> tensor<256x256xf32> loc("the backward needs it, too")
     %4 = "msc.gemm"(%2, %w) {generated = true, place = [524288]} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
     %5 = "msc.fetch"(%3) {place = [0]} : (tensor<256x256xf32>) -> tensor<256x256xf32> loc("the backward needs it, too")
     %6 = "msc.gemm"(%4, %w) {generated = true, place = [262144]} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
@@ -30,7 +30,7 @@ module {
     "msc.return"(%8) : (tensor<256x256xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"}],
+      host_scratch = 262144 : i64,
       scratch = 786432 : i64,
-      stashed = 262144 : i64,
       sym_name = "train"} : () -> ()
 }
