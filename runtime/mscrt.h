@@ -257,7 +257,7 @@ typedef struct {
   mscrt_release_fn *release;
   void *memory_user;
   const char *offload_path; /* folder of what the plan offloads to disk; NULL: what the plan says */
-  /* Of a plan whose parameters live on servers (key parameter_server). servers: how many processes of this host run
+  /* Of a plan whose parameters live on servers (key parameter_server). servers: how many processes run
    * mscrt_run_server; 0: none, the ranks sum gradients and update parameters themselves, to the same bits. server: the
    * number of this process among them, from 1 on; 0: it is a worker. */
   int servers, server;
@@ -271,6 +271,9 @@ typedef struct {
    * one, with the same types and parts. State, as of an optimizer, is shared where both plans have it, and both count
    * the same training steps. The two must run one after another, and this one must be closed first. */
   mscrt_context *parameters_of;
+  /* With servers and an address HOST:PORT: where servers are, "A,B,C", the first at A, and so on, in turn; each listens
+   * there at the port behind PORT that its number says. The same on all ranks and servers; NULL: all at HOST. */
+  const char *server_hosts;
 } mscrt_options;
 
 /* Leads a job of options->ranks ranks at options->address, without being one of them, and returns when the job ends:

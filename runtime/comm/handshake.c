@@ -157,6 +157,16 @@ static mscrt_shake check_challenge(mscrt_handshake *h) {
   return MSCRT_SHAKING;
 }
 
+mscrt_shake mscrt_handshake_wait(mscrt_handshake *h) {
+  mscrt_shake state;
+  while ((state = mscrt_handshake_go(h)) == MSCRT_SHAKING) {
+    int64_t left = h->deadline_ns - mscrt_now_ns();
+    poll(&(struct pollfd){.fd = h->fd, .events = mscrt_handshake_events(h)}, 1,
+         left > 0 ? (int)(left / 1000000) + 1 : 0);
+  }
+  return state;
+}
+
 mscrt_shake mscrt_handshake_go(mscrt_handshake *h) {
   while (h->stage != FINISHED) {
     int moved = move_message(h);

@@ -17,7 +17,7 @@
 
 /* ---- handshake.c: both ends prove that they have the token, before anything else is read ---- */
 
-typedef enum { MSCRT_FOR_CONTROL, MSCRT_FOR_DATA, MSCRT_FOR_MAIL } mscrt_purpose;
+typedef enum { MSCRT_FOR_CONTROL, MSCRT_FOR_DATA, MSCRT_FOR_MAIL, MSCRT_FOR_PUSHES } mscrt_purpose;
 
 /* Each of the three messages of a handshake (handshake.c). */
 typedef struct {
@@ -51,6 +51,9 @@ void mscrt_handshake_begin(mscrt_handshake *h, const mscrt_key *key, int fd, boo
 mscrt_shake mscrt_handshake_go(mscrt_handshake *h);
 /* The event that the handshake waits for: POLLIN or POLLOUT. */
 short mscrt_handshake_events(const mscrt_handshake *h);
+
+/* Does the client's side of a handshake; waits until the deadline of `h`, which mscrt_handshake_begin has set. */
+mscrt_shake mscrt_handshake_wait(mscrt_handshake *h);
 
 /* ---- frames.c: frames on a control connection, each with a MAC over its contents and its number ---- */
 

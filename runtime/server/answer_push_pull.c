@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/comm/address.h"
+#include "runtime/comm/tcp.h"
 
-enum { MOST_VISITORS = 1024 };
+enum { MOST_VISITORS = 1024, PATIENCE_MS = 5000 /* with an end that does not prove that it has the token */ };
 
 /* A connection.  Its other end sends a frame, and the next one after the answer. */
 typedef struct {
@@ -25,6 +25,7 @@ typedef struct {
   uint64_t in_bytes, out_bytes, out_done;
   size_t in_room, out_room;
   int offered; /* file descriptor of memory that came with a frame; -1: none */
+  mscrt_handshake *shaking; /* NULL: the other end has proved that it has the token, or there is none */
   char *lent;  /* mapped memory of the worker, for its gradients and values; NULL: none */
   uint64_t lent_bytes;
 } visitor;
@@ -276,17 +277,53 @@ static bool send_answer(visitor *v) {
 
 static void drop_visitor(serving *s, int i) {
   close(s->visitor[i].fd);
-  free(s->visitor[i].in), free(s->visitor[i].out);
+  free(s->visitor[i].in), free(s->visitor[i].out), free(s->visitor[i].shaking);
   if (s->visitor[i].offered >= 0) close(s->visitor[i].offered);
   if (s->visitor[i].lent) munmap(s->visitor[i].lent, s->visitor[i].lent_bytes);
   s->visitor[i] = s->visitor[--s->num];
 }
 
+/* Gives the place of a connection away whose other end has not proved yet that it has the token. */
+static void drop_oldest_stranger(serving *s) {
+  int oldest = -1;
+  for (int i = 0; i < s->num; i++) {
+    const mscrt_handshake *h = s->visitor[i].shaking;
+    if (h && (oldest < 0 || h->deadline_ns < s->visitor[oldest].shaking->deadline_ns)) oldest = i;
+  }
+  if (oldest >= 0) drop_visitor(s, oldest);
+}
+
+/* Goes on with the proof of a token; false: the connection is to be closed. */
+static bool shake_hands(visitor *v) {
+  mscrt_shake state = mscrt_handshake_go(v->shaking);
+  if (state == MSCRT_SHAKING) return true;
+  bool is_worker = state == MSCRT_SHAKEN && v->shaking->hello.purpose == MSCRT_FOR_PUSHES;
+  free(v->shaking);
+  v->shaking = NULL;
+  return is_worker;
+}
+
+static bool any_shaking(const serving *s) {
+  for (int i = 0; i < s->num; i++)
+    if (s->visitor[i].shaking) return true;
+  return false;
+}
+
 static void accept_visitor(serving *s) {
   int fd = accept4(s->o->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return;
-  if (s->num == MOST_VISITORS || !mscrt_is_own_user(fd)) close(fd);
-  else s->visitor[s->num++] = (visitor){.fd = fd, .offered = -1};
+  if (s->num == MOST_VISITORS) drop_oldest_stranger(s);
+  mscrt_handshake *h = s->o->key ? calloc(1, sizeof *h) : NULL;
+  if (s->num == MOST_VISITORS || !mscrt_is_own_user(fd) || (s->o->key && !h)) {
+    free(h);
+    close(fd);
+    return;
+  }
+  if (h)
+    mscrt_handshake_begin(h, s->o->key, fd, true, MSCRT_FOR_PUSHES, -1, 0,
+                          mscrt_now_ns() + (int64_t)PATIENCE_MS * 1000000);
+  mscrt_set_socket(fd);
+  s->visitor[s->num++] = (visitor){.fd = fd, .offered = -1, .shaking = h};
 }
 
 /* Answers the waiting pulls whose workers may go on now. */
@@ -310,15 +347,21 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
   s->polled[1] = (struct pollfd){s->o->listener, POLLIN, 0};
   for (int i = 0; i < s->num; i++)
     s->polled[i + 2] = (struct pollfd){s->visitor[i].fd, s->visitor[i].out_bytes ? POLLOUT : POLLIN, 0};
-  for (int i = 0; i < s->num; i++)
+  for (int i = 0; i < s->num; i++) {
     if (s->visitor[i].waits) s->polled[i + 2].events = 0;
-  if (poll(s->polled, (nfds_t)s->num + 2, -1) < 0)
+    if (s->visitor[i].shaking) s->polled[i + 2].events = mscrt_handshake_events(s->visitor[i].shaking);
+  }
+  if (poll(s->polled, (nfds_t)s->num + 2, any_shaking(s) ? PATIENCE_MS : -1) < 0)
     return errno == EINTR ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "a parameter server cannot wait: %s", strerror(errno));
   *out_stop = s->polled[0].revents != 0;
   uint64_t version = mscrt_shard_version(s->o->shard);
   bool any = false;
   for (int i = s->num; i-- > 0;) {
     visitor *v = &s->visitor[i];
+    if (v->shaking) {
+      if (!shake_hands(v)) drop_visitor(s, i);
+      continue;
+    }
     if (!s->polled[i + 2].revents) continue;
     bool goes_on = !v->waits && (v->out_bytes || receive_frame(s->o, v)) && (!v->out_bytes || send_answer(v));
     any = true;

@@ -3,6 +3,7 @@
 #ifndef MSCRT_ANSWER_PUSH_PULL_H
 #define MSCRT_ANSWER_PUSH_PULL_H
 
+#include "runtime/comm/rendezvous_scheduler.h"
 #include "runtime/server/apply_pushes.h"
 
 typedef enum {
@@ -57,6 +58,7 @@ typedef struct {
   bool (*set)(void *user, uint64_t number, double value);
   void *user;
   int listener;    /* where workers connect; not blocking; the caller's */
+  const mscrt_key *key; /* of the job's token, which workers must prove that they have; NULL: there is none */
   int stop;        /* becomes readable when mscrt_serve must end; the caller's; -1: none */
   bool until_left; /* ends when all workers have left */
   int backup;      /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/comm/address.h"
+#include "runtime/comm/tcp.h"
 #include "runtime/execute/execute.h"
 #include "runtime/server/answer_push_pull.h"
 #include "runtime/server/share.h"
@@ -28,11 +28,24 @@ struct mscrt_pushing {
 
 static uint64_t element_bytes(const mscrt_pushing *p) { return mscrt_dtype_bytes(p->shares.dtype); }
 
+/* Lets both ends of a connection prove that they have the job's token. */
+static mscrt_status *prove_token(const mscrt_options *o, int fd, int64_t deadline_ns) {
+  mscrt_key key;
+  mscrt_handshake h;
+  MSCRT_CHECK(mscrt_key_open(o->token, &key));
+  mscrt_handshake_begin(&h, &key, fd, false, MSCRT_FOR_PUSHES, o->rank, 0, deadline_ns);
+  mscrt_shake state = mscrt_handshake_wait(&h);
+  mscrt_key_close(&key);
+  return state == MSCRT_SHAKEN ? NULL : mscrt_fail(MSCRT_PEER, "no connection: %s", h.why);
+}
+
 mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd) {
   int64_t end = mscrt_now_ns() + (int64_t)(o->meet_ms > 0 ? o->meet_ms : o->timeout_ms) * 1000000;
   char address[320];
-  MSCRT_CHECK(mscrt_server_address(o->address, server, address, sizeof address));
-  return mscrt_add_prefix(mscrt_dial(address, end, out_fd), "server %d at %s", server, address);
+  MSCRT_CHECK(mscrt_server_address(o, server, address, sizeof address));
+  mscrt_status *s = mscrt_dial(address, end, out_fd);
+  if (!s && o->token) s = prove_token(o, *out_fd, end);
+  return mscrt_add_prefix(s, "server %d at %s", server, address);
 }
 
 static mscrt_status *lend_memory(mscrt_pushing *p, int i) {

@@ -89,15 +89,12 @@ static void log_lost_copy(void *user, const char *why) {
 static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
   char address[320];
   mscrt_address at;
-  MSCRT_CHECK(mscrt_server_address(p->c->o.address, p->c->o.server - 1, address, sizeof address));
+  MSCRT_CHECK(mscrt_server_address(&p->c->o, p->c->o.server - 1, address, sizeof address));
   MSCRT_CHECK(mscrt_resolve(address, mscrt_now_ns() + (int64_t)p->c->o.timeout_ms * 1000000, &at));
-  if (!mscrt_is_local_address(&at))
-    return mscrt_fail(MSCRT_UNSUPPORTED, "servers of parameters are on the host of their workers; others reach %s",
-                      address);
-  return mscrt_listen(&at, false, out_fd);
+  return mscrt_listen(&at, p->c->o.token != NULL, out_fd);
 }
 
-static mscrt_status *serve_share(plan_server *p, int listener, int backup) {
+static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int listener, int backup) {
   mscrt_shard *shard = NULL;
   bool asynchronous = plan_plan_asynchronous(p->c->plan->root);
   uint32_t bound = plan_plan_staleness(p->c->plan->root);
@@ -121,6 +118,7 @@ static mscrt_status *serve_share(plan_server *p, int listener, int backup) {
                            .value_bytes = p->own->value_bytes,
                            .values = p->values,
                            .listener = listener,
+                           .key = key->library ? key : NULL,
                            .stop = -1,
                            .backup = backup,
                            .backup_ms = p->c->o.timeout_ms,
@@ -142,17 +140,20 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   plan_server p = {.c = c};
   mscrt_status *s = NULL;
   int listener = -1, backup = -1;
+  mscrt_key key = {0};
   MSCRT_CHECK(mscrt_check_process(c));
   if (c->o.server < 1) return mscrt_fail(MSCRT_ARGUMENT, "this context is no server's");
   MSCRT_CHECK(mscrt_shares_new(c, c->o.servers, &p.shares));
   p.own = &p.shares.share[(c->o.server - 1) % c->o.servers];
   MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
   MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
+  MSCRT_GOTO(mscrt_key_open(c->o.token, &key));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
   if (has_copy(c)) MSCRT_GOTO(mscrt_dial_server(&c->o, c->o.server - 1 + c->o.servers, &backup));
-  MSCRT_GOTO(serve_share(&p, listener, backup));
+  MSCRT_GOTO(serve_share(&p, &key, listener, backup));
 fail:
   if (listener >= 0) close(listener);
+  mscrt_key_close(&key);
   free(p.values);
   free(p.state);
   mscrt_shares_free(&p.shares);

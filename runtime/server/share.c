@@ -214,11 +214,29 @@ void mscrt_shares_free(mscrt_shares *s) {
   *s = (mscrt_shares){0};
 }
 
-mscrt_status *mscrt_server_address(const char *job, int server, char *out, size_t room) {
-  const char *colon = strrchr(job, ':');
-  int n;
-  if (mscrt_is_network_address(job))
-    n = snprintf(out, room, "%.*s:%d", (int)(colon - job), job, atoi(colon + 1) + 1 + server);
-  else n = snprintf(out, room, "%s-server-%d", job, server);
-  return n > 0 && (size_t)n < room ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the address of the job is too long");
+/* The host of server process number `server`: that of its place in the list of hosts, which begins anew at its end;
+ * with no list the job's. *out_bytes: the bytes of its name. */
+static const char *host_of_server(const mscrt_options *o, int server, int *out_bytes) {
+  const char *list = o->server_hosts, *at = list;
+  if (!list || !*list) {
+    *out_bytes = (int)(strrchr(o->address, ':') - o->address);
+    return o->address;
+  }
+  for (int i = 0; i < server; i++) {
+    const char *comma = strchr(at, ',');
+    at = comma ? comma + 1 : list;
+  }
+  *out_bytes = (int)strcspn(at, ",");
+  return at;
+}
+
+mscrt_status *mscrt_server_address(const mscrt_options *o, int server, char *out, size_t room) {
+  int n, bytes;
+  if (mscrt_is_network_address(o->address)) {
+    const char *host = host_of_server(o, server, &bytes);
+    n = snprintf(out, room, "%.*s:%d", bytes, host, atoi(strrchr(o->address, ':') + 1) + 1 + server);
+  } else {
+    n = snprintf(out, room, "%s-server-%d", o->address, server);
+  }
+  return n > 0 && (size_t)n < room ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the address of a server is too long");
 }

@@ -41,13 +41,14 @@ mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *ou
 void mscrt_shares_free(mscrt_shares *s);
 /* Returns the bytes of the value of a served sum. */
 uint64_t mscrt_sum_bytes(const mscrt_served_sum *s);
-/* Writes the address at which server process number `server` of a job listens; copies are numbered behind all
+/* Writes the address at which server process number `server` of the job of `o` listens; copies are numbered behind all
  * servers. */
-mscrt_status *mscrt_server_address(const char *job, int server, char *out, size_t room);
+mscrt_status *mscrt_server_address(const mscrt_options *o, int server, char *out, size_t room);
 
 /* ---- push_step.c: the workers' side ---- */
 
-/* Connects to server process number `server`; waits for it as long as ranks wait for each other. */
+/* Connects to server process number `server`; waits for it as long as ranks wait for each other. If the job has a
+ * token, both ends prove that they have it. */
 mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd);
 
 typedef struct mscrt_pushing mscrt_pushing;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """hosts: namespaces as hosts, two ranks on each, with names, addresses, processes and shared memory of their own:
-losses of one host, bit for bit; nothing is listened at without a token; a host whose link goes down, or whose packets
+losses of one host, bit for bit, also with parameter servers on two of them, which take pushes only of who has the
+token; nothing is listened at without a token; a host whose link goes down, or whose packets
 vanish or are refused, is named by all others within the limit of silence. Skipped with the reason where namespaces may
 not be made."""
 import json
@@ -32,7 +33,14 @@ MODEL = """module attributes {msc.name = "net"} {
       optimizer = {kind = "momentum", lr = 1.0e-01 : f32, momentum = 9.0e-01 : f32}} : () -> ()
 }
 """
-RUN = ["run", "net.bin", "--data", "x=x.idx", "--json", "--trust-native", "--threads", "1", "--steps"]
+
+
+def run_of(plan):
+    return ["run", plan, "--data", "x=x.idx", "--json", "--trust-native", "--threads", "1", "--steps"]
+
+
+RUN = run_of("net.bin")
+SERVERS = {"MSC_SERVERS": "2", "MSC_SERVER_HOSTS": "10.77.9.2,10.77.9.3"}
 
 
 def ip(*words):
@@ -72,11 +80,11 @@ def on_host(i, words):
             "-c", f'hostname h{i}; exec "$@"', "_", *words]
 
 
-def start(steps, env, **more):
+def start(steps, env, plan="net.bin", **more):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_A", "MSC_T"))}
     return [subprocess.Popen(on_host(i,
                                      [MSC, "launch", "-n", str(PER_HOST), "--nodes", str(HOSTS), "--node-rank", str(i),
-                                         "--master", "10.77.9.1:29511", "--", MSC, *RUN,
+                                         "--master", "10.77.9.1:29511", "--", MSC, *run_of(plan),
                                          str(steps), "--timeout", "20"]),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**clean, **env, **more})
             for i in range(HOSTS)]
@@ -99,6 +107,42 @@ def check_no_token():
         assert p.returncode == 3, err
         if "[0] " in err:
             assert "10.77.9.1:29511 can be reached from other hosts, and there is no token" in err, err
+
+
+def start_server(i, token):
+    env = {**os.environ, **SERVERS, **token, "MSC_SERVER": str(i + 1), "MSC_RANKS": str(HOSTS * PER_HOST),
+           "MSC_ADDRESS": "10.77.9.1:29511"}
+    return subprocess.Popen(on_host(i + 1, [MSC, *run_of("served.bin"), str(STEPS), "--timeout", "20"]), env=env,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def knock(port):
+    """What host 0 hears from a server that it sends no greeting of a rank, and how long the server waits."""
+    script = ("import socket, sys; s = socket.create_connection(('10.77.9.2', int(sys.argv[1])), 10); "
+              "s.settimeout(10); s.sendall(bytes(104)); print(len(s.recv(1000)))")
+    return subprocess.run(on_host(0, [sys.executable, "-c", script, str(port)]), capture_output=True, text=True).stdout
+
+
+def check_servers():
+    """Servers on two hosts: the same bits; a stranger gets no answer; one with another token is not asked."""
+    wanted = losses(call(MSC, *RUN, str(STEPS)))
+    servers = [start_server(i, TOKEN) for i in range(2)]
+    for _ in range(100):
+        if knock(29512).strip() == "0":
+            break
+        time.sleep(0.1)
+    else:
+        sys.exit("a server answers a stranger, or does not come")
+    workers = start(STEPS, TOKEN, "served.bin", **SERVERS)
+    ends = [(p.communicate(timeout=90), p.returncode) for p in [*workers, *servers]]
+    assert [code for _, code in ends] == [0] * (HOSTS + 2), ends
+    assert losses(ends[0][0][0]) == wanted and len(wanted) == STEPS, (ends[0], wanted)
+    servers = [start_server(i, {"MSC_TOKEN": "f" * 32} if i else TOKEN) for i in range(2)]
+    ends = [p.communicate(timeout=90)[1] for p in start(STEPS, TOKEN, "served.bin", **SERVERS)]
+    for p in servers:
+        p.kill()
+        p.communicate()
+    assert any("server 1 at 10.77.9.3:29513: no connection: the job has another token" in err for err in ends), ends
 
 
 def take_link_down():
@@ -158,7 +202,11 @@ def main():
                 out.write(struct.pack(">BBBB2I", 0, 0, 8, 2, 48, 12) + bytes(i * 7 % 251 for i in range(48 * 12)))
             call(MSC, "compile", "net.mlir", "-o", "net.bin", "--set", f"device_num={HOSTS * PER_HOST}", "--set",
                  "parallel_mode=data_parallel", "--set", "gradients_mean=true")
+            call(MSC, "compile", "net.mlir", "-o", "served.bin", "--set", f"device_num={HOSTS * PER_HOST}", "--set",
+                 "parallel_mode=data_parallel", "--set", "gradients_mean=true", "--set",
+                 'parameter_server={"mode":"sync"}')
             check_same()
+            check_servers()
             check_no_token()
             others = "black holes and resets not tried: nft is not here"
             if shutil.which("nft"):

@@ -437,6 +437,7 @@ bool startup_read(const startup_environment *env, startup *out) {
   bool ok = read_seconds(env, &won, "MS_TOPO_TIMEOUT", &won.topology_ms) &&
             read_seconds(env, &won, "MS_NODE_TIMEOUT", &won.silence_ms);
   if (ok && won.family) ok = complete_address(env, &won);
+  won.server_hosts = variable(env, "MSC_SERVER_HOSTS");
   *out = won;
   return ok;
 }

@@ -28,6 +28,7 @@ typedef struct {
   int rank, ranks;                          /* rank -1: the scheduler chooses; always -1 for a scheduler */
   int local_rank, local_ranks, node, nodes; /* -1: nobody said so */
   int servers, server; /* of parameters: how many, and which one a server is, from 1 on; 0: not said */
+  const char *server_hosts; /* where they are, MSC_SERVER_HOSTS; NULL: not said */
   char address[288]; /* where ranks meet: HOST:PORT or @NAME; "": the job has one rank */
   char host[256];    /* the address under which others reach this rank; "": the one it reaches the others from */
   char ignored[256]; /* the families that lost and say something else; "": none */

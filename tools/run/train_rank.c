@@ -241,6 +241,7 @@ static mscrt_options options_of_rank(training *t) {
                          .family = (const mscrt_plan *const *)t->family,
                          .num_family = t->num_family,
                          .servers = t->servers,
+                         .server_hosts = t->job.server_hosts,
                          .cores = t->cores};
 }
 
