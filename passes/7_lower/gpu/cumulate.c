@@ -3,6 +3,7 @@
  * A GPU's kernel goes along a row in one thread: of the tokens that a router sends to eight experts, eight threads of a
  * hundred thousand would work. */
 #include "ir/formula.h"
+#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 enum {
@@ -40,7 +41,7 @@ bool pass_cumulate(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
-      if (!is_slow(op)) continue;
+      if (!is_slow(op) || msc_runs_on_host(op)) continue;
       msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
       msc_value *y = cumulate(&b, op);
       MSC_TRY(y);
