@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""saving: what checkpoints cost a training of a GPT that goes on meanwhile, on one rank: how long the state's copy keeps
-the next step from beginning, the goal, and by how much the steps beside the writing are longer than others.
+"""saving: what checkpoints cost a training of a GPT that goes on meanwhile, on one rank: how long the state's copy
+keeps the next step from beginning, the goal, and by how much the steps beside the writing are longer than others.
 
     python3 tests/bench/saving.py"""
 import array
@@ -38,7 +38,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         sizes = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
-        subprocess.run([sys.executable, os.path.join(ROOT, "tests/bench/gpt.py"), "-o", "model.fbs", *sizes], check=True)
+        subprocess.run([sys.executable, os.path.join(ROOT, "tests/bench/gpt.py"), "-o", "model.fbs", *sizes],
+                       check=True)
         subprocess.run([MSC, "compile", "model.fbs", "-o", "plan.bin"], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         rng = random.Random(1)
@@ -53,9 +54,9 @@ def main():
                     for name in names)
     late, longer = statistics.median(stall), statistics.median(beside) - step
     print(f"checkpoints of {state / 1e6:.0f} MB, steps of {step:.0f} ms: the next step begins {late:.0f} ms later, "
-          f"{late / step:.1%} of a step (goal {GOAL:.0%}; the first, which makes room for the copy, {stall[0]:.0f} ms); a "
-          f"step beside the writing is {longer:.0f} ms longer, {longer / step / EVERY:.1%} of all time with a checkpoint "
-          f"every {EVERY} steps")
+          f"{late / step:.1%} of a step (goal {GOAL:.0%}; the first, which makes room for the copy, {stall[0]:.0f} ms)"
+          f"; a step beside the writing is {longer:.0f} ms longer, {longer / step / EVERY:.1%} of all time with a "
+          f"checkpoint every {EVERY} steps")
 
 
 main()
