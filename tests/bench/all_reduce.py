@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MSC = os.path.abspath(os.environ.get("MSC", os.path.join(ROOT, "build/msc")))
-ROUNDS = 5
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SIZES = (1 << 10, 1 << 16, 1 << 22, 1 << 26)
 GOALS = {1 << 10: 1, 1 << 16: 1, 1 << 22: 3, 1 << 26: 3}
 

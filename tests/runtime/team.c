@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "ir/abi/clock.h"
 #include "runtime/mscrt.h"
 
 enum { RANKS = 4, LARGE = 1500000 };
@@ -145,6 +146,42 @@ static void lost_ranks(void **state) {
   assert_int_equal(in_processes("tcp", 3, true), 0);
 }
 
+/* Sixty-four ranks that have a token meet, and all have passed a barrier, within twenty seconds; alone on a machine of
+ * two cores, within 1.5. */
+static void many_ranks(void **state) {
+  enum { MANY = 64 };
+  static const char *const backends[] = {"tcp", "hosts"};
+  (void)state;
+  for (int b = 0; b < 2; b++) {
+    char address[64], byte = 0;
+    int met[2], status, failed = 0;
+    assert_int_equal(pipe(met), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", 20000 + (int)getpid() % 20000 + 50 + b);
+    int64_t begin = msc_clock_ns(), took = 0;
+    for (int r = 0; r < MANY; r++) {
+      if (fork()) continue;
+      mscrt_options o = {.struct_size = sizeof o,
+                         .rank = r,
+                         .ranks = MANY,
+                         .address = address,
+                         .timeout_ms = 60000,
+                         .token = "0123456789abcdef0123456789abcdef"};
+      mscrt_team *all = NULL;
+      bool ok = went(mscrt_init(backends[b], &o, &all)) && went(mscrt_barrier(all)) && write(met[1], &byte, 1) == 1;
+      mscrt_end(all);
+      _exit(!ok);
+    }
+    close(met[1]);
+    for (int r = 0; r < MANY; r++)
+      if (read(met[0], &byte, 1) == 1) took = msc_clock_ns() - begin;
+    close(met[0]);
+    for (int r = 0; r < MANY; r++) failed += wait(&status) < 0 || status != 0;
+    print_message("%d ranks meet over %s: %d ms\n", MANY, backends[b], (int)(took / 1000000));
+    assert_int_equal(failed, 0);
+    assert_true(took < 20000000000);
+  }
+}
+
 /* What a process that mpirun started does: it is one rank. */
 static int be_rank_of_mpirun(const char *address) {
   const char *open_mpi = getenv("OMPI_COMM_WORLD_RANK"), *rank = open_mpi ? open_mpi : getenv("PMI_RANK");
@@ -235,9 +272,9 @@ static void one_rank(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(wrong_calls),
-                                     cmocka_unit_test(all_verbs), cmocka_unit_test(lost_ranks),
-                                     cmocka_unit_test(through_mpi)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank),   cmocka_unit_test(wrong_calls),
+                                     cmocka_unit_test(all_verbs),  cmocka_unit_test(lost_ranks),
+                                     cmocka_unit_test(many_ranks), cmocka_unit_test(through_mpi)};
   if (getenv("MSC_TEAM_ADDRESS")) return be_rank_of_mpirun(getenv("MSC_TEAM_ADDRESS"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
