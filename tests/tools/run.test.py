@@ -183,8 +183,8 @@ expect(f"run net1.bin {DATA} --steps 0 --eval 0:96 --init w.safetensors --json",
        if json.loads(text.splitlines()[0])["eval"]["accuracy"] > 0.5 else text)
 expect(
     f"run net1.bin {DATA} --init x.idx", 1,
-    "msc: error: x.idx: safetensors: the header claims 7205759403826872320 bytes, at most 100000000 are allowed "
-    "[E0114]\n",
+    "msc: error: x.idx: is no safetensors file: its first 8 bytes would be a header of "
+    "7205759403826872320 bytes, at most 100000000 are allowed [E0114]\n",
     "")
 
 # Bad input.

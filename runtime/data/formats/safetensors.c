@@ -215,8 +215,9 @@ mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *ou
   MSCRT_CHECK(mscrt_blob_read(b, 0, head, 8));
   for (int i = 0; i < 8; i++) bytes |= (uint64_t)head[i] << 8 * i;
   if (bytes > MAX_HEADER)
-    return mscrt_bad_file(b, "safetensors: the header claims %" PRIu64 " bytes, at most %d are allowed", bytes,
-                          MAX_HEADER);
+    return mscrt_bad_file(
+        b, "is no safetensors file: its first 8 bytes would be a header of %" PRIu64 " bytes, at most %d are allowed",
+        bytes, MAX_HEADER);
   if (bytes > b->bytes - 8)
     return mscrt_bad_file(b, "truncated: the header claims %" PRIu64 " bytes, %" PRIu64 " follow", bytes, b->bytes - 8);
   MSCRT_CHECK(mscrt_new_array(&t.text, bytes + 1));
