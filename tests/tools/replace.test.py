@@ -108,6 +108,9 @@ for comm in ("local", "tcp"):
         f"undisturbed "
           f"run; from a kill until they have met again at most {max(worst):.2f} and {max(two):.2f} s")
 
+# A rank that has just taken a place is lost, before the others have seen much of it.
+same("again at once", "dp3", "local", STEPS, [5] * 6)
+
 same("a pipeline of two stages", "pipe", "local", STEPS, rng.sample(range(1, LATEST), 3))
 same("a pipeline of two stages, tcp", "pipe", "tcp", STEPS, rng.sample(range(1, LATEST), 3))
 

@@ -285,9 +285,19 @@ static mscrt_status *work(training *t) {
   return s;
 }
 
-static void note_meeting(training *t) {
-  memcpy(t->met, t->pids, (size_t)t->ranks * sizeof *t->met);
+/* Notes which processes this rank has met, for end_lost_rank. A rank may be lost again at once, and the process that
+ * takes its place may write its own number before it is read here: so each rank meets all others twice more. Whoever
+ * comes to the second time has passed the first, when all had read: it was not replaced then. Where one does not come,
+ * no process is known. */
+static mscrt_status *note_meeting(training *t) {
+  uint64_t all;
+  size_t bytes = (size_t)t->ranks * sizeof *t->met;
   recorder_start(&t->recorder, cli_text(t->c, "flight"), t->rank, t->ctx);
+  memcpy(t->met, t->pids, bytes);
+  mscrt_status *s = mscrt_max(t->ctx, 0, &all);
+  if (!s) s = mscrt_max(t->ctx, 0, &all);
+  if (s) memset(t->met, 0, bytes);
+  return s;
 }
 
 /* A rank that is lost and does not end by itself is stopped, or stuck: it must make room for another. */
@@ -310,8 +320,7 @@ static mscrt_status *meet_again(training *t, mscrt_status *lost) {
   end_lost_rank(t, mscrt_lost_rank(t->ctx));
   t->saves = false;
   mscrt_status *s = mscrt_recover(&t->ctx);
-  if (!s) note_meeting(t);
-  return s;
+  return s ? s : note_meeting(t);
 }
 
 static mscrt_status *train_rank(training *t) {
@@ -320,7 +329,7 @@ static mscrt_status *train_rank(training *t) {
   if (t->progress->finished)
     return mscrt_fail(MSCRT_PEER, "rank 0 was lost when all work was done: what it did not print is lost");
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
-  if (!s) note_meeting(t);
+  if (!s) s = note_meeting(t);
   if (!s) s = open_own_data(t);
   for (int met = 0;; met++) {
     if (!s) s = begin_or_go_on(t);
@@ -381,8 +390,8 @@ static bool train_in_round(training *t, mscrt_kept **kept, mscrt_status **out_s)
   if (!meet_in_round(t, *kept, out_s)) return !*out_s;
   mscrt_kept_free(*kept);
   *kept = NULL;
-  note_meeting(t);
-  mscrt_status *s = begin_or_go_on(t);
+  mscrt_status *s = note_meeting(t);
+  if (!s) s = begin_or_go_on(t);
   if (!s) s = work(t);
   *out_s = s;
   if (t->progress->finished && mscrt_status_code(s) == MSCRT_PEER) { /* a rank was lost after that */
