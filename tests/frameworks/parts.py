@@ -115,6 +115,12 @@ def _masked_by_numbers(m, x):
     return m.a(x + m.places(places.sin()).transpose(1, 2)).mul(near.transpose(1, 2)).tanh().mean(1)
 
 
+def _strided(m, x):
+    """Windows of two rows of each sample, cut from memory by strides."""
+    h = m.a(x).tanh().contiguous()
+    return h.as_strided((h.shape[0], 5, 2, 16), (6 * 16, 16, 16, 1)).prod(2).sum(1)
+
+
 def _gated(m, x):
     """The two experts of four with the largest gates."""
     x = x.mean(1)
@@ -208,6 +214,7 @@ NETS = {
     "instances": _instances,
     "index of samples": lambda: _classifies(_last_of_each, 16)(a=nn.Linear(16, 16)),
     "masked by numbers": lambda: _classifies(_masked_by_numbers, 16)(a=nn.Linear(16, 16), places=nn.Conv1d(1, 16, 1)),
+    "strided": lambda: _classifies(_strided, 16)(a=nn.Linear(16, 16)),
     "scatter": lambda: _classifies(_gated, 16)(a=nn.Linear(16, 64), gate=nn.Linear(16, 4)),
     "index_add": lambda: _classifies(_summed_by_index, 16)(a=nn.Linear(16, 16)),
     "bags": lambda: _bags("mean"),

@@ -244,8 +244,14 @@ def _strided(c, size, stride, storage_offset):
 
 @row("as_strided", "as_strided_copy")
 def as_strided(c, x, size, stride, storage_offset=None):
-    numbers = _strided(c, size, stride, storage_offset)
-    return c.pick(c.reshape(x, (math.prod(shape_of(x)),)), 0, numbers)
+    numbers, elements = _strided(c, size, stride, storage_offset), math.prod(shape_of(x))
+    rows = shape_of(numbers)[0] if numbers.ndim and numbers.numel() else 1
+    if rows > 1 and elements % rows == 0:  # each row may take elements of its own alone, as each sample does
+        own, first = elements // rows, numbers[0]
+        starts = (torch.arange(rows) * own).reshape((rows,) + (1,) * first.ndim)
+        if int(first.max()) < own and torch.equal(numbers, first + starts):
+            return c.pick(c.reshape(x, (rows, own)), 1, first)
+    return c.pick(c.reshape(x, (elements,)), 0, numbers)
 
 
 @row("as_strided_scatter")
