@@ -97,7 +97,8 @@ typedef struct {
  * a, b, c and bias (NULL: none) are the addresses of the tile's first elements; a step is the distance of rows in
  * elements. `blocks` parts of k are summed one by one and added as a tree (see emit/product.c): a power of two that
  * divides k, MSC_MAX_SUM_BLOCKS at most.  ir/abi/product.h says how far panels and room are written.  With a and b of
- * f16 or bf16, c and bias are f32, and panels and room are f32 or pairs of bf16. */
+ * f16 or bf16, c and bias are f32, or c is of their type and there is no bias; panels and room are f32 or pairs of
+ * bf16. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are multiplied together */

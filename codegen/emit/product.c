@@ -531,13 +531,24 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
+static LLVMValueRef at_byte(product *p, LLVMValueRef base, LLVMValueRef bytes) {
+  return LLVMBuildInBoundsGEP2(p->b, LLVMInt8TypeInContext(p->e.l->llvm), base, &bytes, 1, "");
+}
+
+/* Returns the bytes of so many elements of the result. */
+static LLVMValueRef bytes_of_result(product *p, const result *y, LLVMValueRef elems) {
+  LLVMValueRef wide = i64(p, p->bytes);
+  return nsw_mul(p, elems, y->rounds ? LLVMBuildSelect(p->b, y->rounds, i64(p, p->operand_bytes), wide, "") : wide);
+}
+
 /* Prefetches the memory where the sums of a group will be stored: the lines of neighbouring rows of a large result are
  * far apart, and stores that wait for them delay the next group. The addresses are computed again for the stores,
  * because the sums need the registers. */
 static void fetch_result(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column) {
-  LLVMValueRef place = hide(p, at(p, y->c, nsw_add(p, nsw_mul(p, row, y->step_c), column)));
-  for (int r = 0; r < height; r++, place = at(p, place, y->step_c))
-    for (int v = 0; v < p->vectors; v++) fetch(p, at(p, place, i64(p, v * p->lanes)), TO_WRITE);
+  LLVMValueRef step = bytes_of_result(p, y, y->step_c), to = bytes_of_result(p, y, column),
+               place = hide(p, at_byte(p, y->c, nsw_add(p, nsw_mul(p, row, step), to)));
+  for (int r = 0; r < height; r++, place = at_byte(p, place, step))
+    for (int v = 0; v < p->vectors; v++) fetch(p, at_byte(p, place, i64(p, v * p->lanes * p->bytes)), TO_WRITE);
 }
 
 /* Multiplies `height` rows of a by one panel of b, for rows `row` and following of c. */

@@ -63,17 +63,24 @@ static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels
   return m->m <= most;
 }
 
+static bool is_filled(const msc_plan_matmul *m) { return msc_product_is_filled((int64_t)m->k, m->blocks, m->pairs); }
+
+static bool packs_rows_of(const msc_plan_matmul *m) {
+  return msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs, is_filled(m));
+}
+
 /* Chooses the tiles of generated code. Packed columns of b take half of the level-2 cache, or more if all workers share
  * them, because each tile reads a again; rows of a take a quarter of it, and eight groups where there are many rows.
  * Tiles are halved while there are too few for the threads of a small machine, as long as what remains is worth a call.
- * Rows of a transposed a are packed for each tile: so tiles share only its columns, and half as many tiles are enough,
- * because packing the rows again for the other half of the columns takes longer than threads wait for each other. */
+ * Rows of a that are packed, as those of a transposed a, are packed for each tile: so tiles share only its columns, and
+ * half as many tiles are enough, because packing the rows again for the other half of the columns takes longer than
+ * threads wait for each other. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   enum { WIDE = 4, SPAN = 4 /* up to WIDE rows are multiplied by up to SPAN panels together if b is in place */ };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
   if (m->m <= WIDE && !m->transpose_b && reads_b_in_place(m, kernels)) width *= SPAN;
-  bool packs_rows = m->transpose_a && m->batch == 1;
+  bool packs_rows = m->batch == 1 && packs_rows_of(m);
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
   if (columns < width) columns = width;
@@ -95,15 +102,13 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
 }
 
 static void set_workspace(msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  bool filled = msc_product_is_filled((int64_t)m->k, m->blocks, m->pairs),
-       packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs, filled);
   int64_t units = msc_product_units((int64_t)m->k, m->blocks, m->pairs);
   m->b_lies = reads_b_in_place(m, kernels);
   m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
   uint64_t columns = m->b_lies ? 0 : m->shared_columns ? m->shared_columns : m->tile_n;
   m->panel_bytes = aligned_bytes(
-      m, (filled ? msc_product_filled_panel_elems : msc_product_panel_elems)((int64_t)columns, units, m->width));
-  m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, units)) : 0;
+      m, (is_filled(m) ? msc_product_filled_panel_elems : msc_product_panel_elems)((int64_t)columns, units, m->width));
+  m->room_bytes = packs_rows_of(m) ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, units)) : 0;
 }
 
 static uint64_t lead_elems(const msc_type *t) {

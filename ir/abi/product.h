@@ -12,9 +12,10 @@
 /* The most vectors in a row of a panel, and the most rows of a that are summed together and packed together. */
 enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12, MSC_PRODUCT_PANEL_ROWS = 16 };
 
-/* What the last dimension of `multiply` says of the CPU: it stores whole vectors of 64 bytes at once; it sees that rows
- * of a matrix are read one after the other, whatever lies between them, and fetches the next ones by itself. */
-enum { MSC_PRODUCT_STORES_WHOLE = 1, MSC_PRODUCT_FETCHES_ROWS = 2 };
+/* What the last dimension of `multiply` says. Of the CPU: it stores whole vectors of 64 bytes at once; it sees that
+ * rows of a matrix are read one after the other, whatever lies between them, and fetches the next ones by itself. Of
+ * the product: its sums of f16 or bf16 are stored rounded to that type, not in f32. */
+enum { MSC_PRODUCT_STORES_WHOLE = 1, MSC_PRODUCT_FETCHES_ROWS = 2, MSC_PRODUCT_ROUNDS = 4 };
 
 static inline int64_t msc_product_lanes(int64_t width) { return width / MSC_PRODUCT_VECTORS; }
 

@@ -12,6 +12,8 @@ msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
   const msc_piece *a = &e->in[0], *y = &e->out[0];
   bool ta = msc_op_bool(e->op, "transpose_a"), tb = msc_op_bool(e->op, "transpose_b");
   int r = y->rank, ka = a->rank - 1 - ta;
+  /* a gemm sums f16 and bf16 in f32 and rounds the sum once, where it is stored */
+  msc_dtype sums = e->op->kind == OP_gemm && msc_dtype_bytes(y->dtype) < 4 ? MSC_F32 : y->dtype;
   int64_t begin = a->box.begin[ka], end = begin + a->box.size[ka];
   msc_scalar sum = {.u = 0};
   for (int64_t k = begin; k < end; k++) {
@@ -22,9 +24,9 @@ msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
     ia[r - 1 - ta] = k;
     ib[r - 1 - tb] = index[r - 1];
     ib[r - 2 + tb] = k;
-    msc_scalar product = msc_arithmetic(SCALAR_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia),
-                                        msc_piece_get_stretched(e, 1, r, ib));
-    sum = msc_arithmetic(SCALAR_add, y->dtype, sum, product);
+    msc_scalar product =
+        msc_arithmetic(SCALAR_mul, sums, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
+    sum = msc_arithmetic(SCALAR_add, sums, sum, product);
   }
   return sum;
 }

@@ -1,6 +1,7 @@
 /* library: matrix products that generated tiles or a library compute -> gemm, which absorbs a bias and a relu that
  * follow if no other op reads the values in between.  A weight's gradient becomes one product of matrices first,
- * whose rows are its leading dimensions.  Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
+ * whose rows are its leading dimensions.  Products of f16 and bf16 have results in f32 on a CPU (widen.c), unless their
+ * only use is the cast that rounds them: the gemm then stores rounded sums. */
 
 #include "passes/7_lower/choose.h"
 #include "passes/check.h"
@@ -50,15 +51,27 @@ static msc_op *insert_gemm(msc_op *matmul, msc_op *last, msc_value *bias, bool r
   return gemm;
 }
 
-static msc_op *absorb_bias_and_relu(msc_op *matmul) {
-  msc_op *add = msc_only_user(&matmul->out[0], OP_add), *last = matmul, *relu = NULL;
+/* Returns the only user of a wide product if it rounds the sums to the type of the operands; else NULL. */
+static msc_op *rounding_of(const msc_op *matmul) {
+  msc_op *cast = msc_only_user(&matmul->out[0], OP_cast);
+  msc_dtype operand = matmul->in[0].value->type->dtype;
+  return cast && msc_dtype_bytes(operand) < 4 && matmul->out[0].type->dtype == MSC_F32 &&
+                 cast->out[0].type->dtype == operand
+             ? cast
+             : NULL;
+}
+
+static msc_op *absorb_users(msc_op *matmul) {
+  msc_op *add = msc_only_user(&matmul->out[0], OP_add), *cast = rounding_of(matmul), *last = matmul, *relu = NULL;
   msc_value *bias = add ? row_bias(add, &matmul->out[0]) : NULL;
   if (bias) last = add;
+  if (cast) last = cast;
   relu = msc_only_user(&last->out[0], OP_relu);
   if (relu) last = relu;
   msc_op *gemm = insert_gemm(matmul, last, bias, relu != NULL);
   if (relu) msc_op_erase(relu);
   if (bias) msc_op_erase(add);
+  if (cast) msc_op_erase(cast);
   msc_op_erase(matmul);
   return gemm;
 }
@@ -106,7 +119,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       int64_t num_blocks = msc_fact_read(op, blocks, 1);
-      msc_op *gemm = absorb_bias_and_relu(op);
+      msc_op *gemm = absorb_users(op);
       if (chosen.by == MSC_BY_PRODUCT) mark_generated(gemm, num_blocks);
       generated += chosen.by == MSC_BY_PRODUCT, by_library += chosen.by == MSC_BY_LIBRARY;
     }

@@ -122,7 +122,7 @@ static void pack_panels(const mscrt_record *r, const char *b, void *panels, int6
 static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile *t, const char *b) {
   const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
-  size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
+  size_t bytes = (size_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(m->dtype));
   int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
   if (m->b_lies) return (char *)(uintptr_t)b;
   if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * units) * bytes;

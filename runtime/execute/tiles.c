@@ -67,10 +67,11 @@ static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, cha
   for (uint32_t i = 0; i < 3; i++)
     __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2], &name[4 * i + 3]);
   snprintf(key, MSCRT_CHOICE_KEY,
-           "%.48s|%d threads|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
-           " transposed %d %d in %" PRId64 " blocks, panels of %" PRId64 ", lies %d, pairs %d, shared %" PRId64 "|",
+           "%.48s|%d threads|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " transposed %d %d in %" PRId64
+           " blocks, panels of %" PRId64 ", lies %d, pairs %d, shared %" PRId64 "%s|",
            (const char *)name, c->threads, mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->transpose_a,
-           m->transpose_b, m->blocks, m->width, m->b_lies, m->pairs, m->shared_columns);
+           m->transpose_b, m->blocks, m->width, m->b_lies, m->pairs, m->shared_columns,
+           m->traits & MSC_PRODUCT_ROUNDS ? ", rounded" : "");
 }
 
 typedef struct {
@@ -105,16 +106,17 @@ static void pack_columns_of(const trial *t, const mscrt_matmul *m, int64_t colum
 
 /* Computes a matrix tile by tile; shared columns are packed already. */
 static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
-  size_t bytes = mscrt_dtype_bytes(m->dtype), sum_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
+  size_t bytes = mscrt_dtype_bytes(m->dtype), packed = (size_t)msc_product_bytes((int64_t)bytes),
+         result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
     int64_t columns = mscrt_smaller(m->tile_n, m->n - column);
     char *b = m->b_lies ? t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes : t->panels;
-    if (m->shared_columns) b += (size_t)(column * units) * sum_bytes;
+    if (m->shared_columns) b += (size_t)(column * units) * packed;
     else if (!m->b_lies) pack_columns_of(t, m, column, columns);
     for (int64_t row = 0; row < m->m; row += m->tile_m) {
       char *a = t->a + (size_t)(row * (m->transpose_a ? 1 : m->k)) * bytes,
-           *c = t->c + (size_t)(row * m->n + column) * sum_bytes;
+           *c = t->c + (size_t)(row * m->n + column) * result_bytes;
       t->kernels->multiply((void *[]){a, b, c, t->room, NULL}, 0, mscrt_smaller(m->tile_m, m->m - row),
                            (int64_t[]){columns, m->k, m->transpose_a ? m->m : m->k, m->n, m->blocks, m->transpose_a,
                                        m->relu, 0, mscrt_step_of_lying_b(m), m->traits},

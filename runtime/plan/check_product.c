@@ -18,8 +18,8 @@ static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
 static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matmul *m) {
   int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
-  if ((operand_bytes < 4) != m->wide)
-    return mscrt_bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
+  if (operand_bytes < 4 && !m->wide && m->bias)
+    return mscrt_bad_plan("a bias for sums that are rounded to %s", mscrt_dtype_name(m->dtype));
   if (!mscrt_kernel_takes(p, m->pack, 2, m->pairs ? 4 : 3) || !mscrt_kernel_takes(p, m->multiply, 5, 10))
     return mscrt_bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
@@ -171,7 +171,8 @@ mscrt_status *mscrt_check_products(mscrt_plan *p) {
     mscrt_matmul *m = &p->matmul[i];
     mscrt_status *s = check_product(p, plan_plan_matmuls(p->root, i), m);
     if (s) return mscrt_add_prefix(s, "matmul %u", i);
-    m->traits = traits;
+    bool rounds = m->multiply != MSCRT_BY_LIBRARY && mscrt_dtype_bytes(m->dtype) < 4 && !m->wide;
+    m->traits = traits | (rounds ? MSC_PRODUCT_ROUNDS : 0);
     if (m->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = m->tile_bytes;
   }
   return NULL;

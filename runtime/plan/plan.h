@@ -56,7 +56,7 @@ typedef struct {
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
   bool b_lies;                   /* b is read in place, never packed */
-  int64_t traits;                /* mscrt_product_traits */
+  int64_t traits;                /* mscrt_product_traits, and whether sums are rounded */
   bool pairs;                    /* of bf16: an element of panels is two terms */
   int64_t shared_columns;        /* columns packed at once for all workers; 0: every worker packs those of its tile */
   uint64_t panel_bytes, room_bytes;

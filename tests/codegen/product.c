@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "codegen/emit/emit.h"
+#include "ir/interp/kernel.h"
 #include "tests/codegen/kernels.h"
 
 enum { FORMS = 32 };
@@ -33,6 +34,11 @@ typedef struct {
   int traits;
   msc_tensor a, b, bias, c;
 } product_case;
+
+/* What c is stored in. */
+static msc_dtype result_dtype(const product_case *p) {
+  return p->traits & MSC_PRODUCT_ROUNDS ? p->form->dtype : sum_dtype(p->form->dtype);
+}
 
 /* Of an odd number of rows each has a bias of its own, which c holds before. */
 static bool adds_to_result(const product_case *p) { return p->form->bias && p->s.m % 2; }
@@ -75,7 +81,11 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
 static double expected(const product_case *p, int64_t i, int64_t j) {
   double y = term_sum(p, i, j, 0, p->s.blocks);
   if (p->form->bias) y = sum_of(p->form->dtype, y, msc_tensor_get(&p->bias, adds_to_result(p) ? i * p->s.n + j : j));
-  return p->form->relu && y < 0 ? 0 : y;
+  y = p->form->relu && y < 0 ? 0 : y;
+  if (!(p->traits & MSC_PRODUCT_ROUNDS)) return y;
+  uint16_t rounded = 0;
+  msc_store(p->form->dtype, &rounded, 0, (msc_scalar){.f = y});
+  return msc_load(p->form->dtype, &rounded, 0).f;
 }
 
 static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out_memory) {
@@ -92,7 +102,8 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
   int64_t units = msc_product_units(s->k, s->blocks, kernels->pairs);
   bool filled = msc_product_is_filled(s->k, s->blocks, kernels->pairs);
   int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)),
-          tile_n = 3 * kernels->width, tile_m = 2 * kernels->height + 1;
+          result_bytes = msc_dtype_bytes(result_dtype(p)), tile_n = 3 * kernels->width,
+          tile_m = 2 * kernels->height + 1;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
   fenced panels = fenced_new(
       (size_t)((filled ? msc_product_filled_panel_elems : msc_product_panel_elems)(most_n, units, kernels->width) *
@@ -117,12 +128,25 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
                         adds_to_result(p) ? s->n : 0,
                         lies ? s->n : 0,
                         p->traits};
-    void *buffers[5] = {p->a.data, lies ? pack_buffers[0] : panels.data, (char *)p->c.data + j * bytes, room.data,
-                        f->bias ? (char *)(adds_to_result(p) ? p->c.data : p->bias.data) + j * bytes : NULL};
+    void *buffers[5] = {p->a.data, lies ? pack_buffers[0] : panels.data, (char *)p->c.data + j * result_bytes,
+                        room.data, f->bias ? (char *)(adds_to_result(p) ? p->c.data : p->bias.data) + j * bytes : NULL};
     for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
   }
   fenced_free(&panels);
   fenced_free(&room);
+}
+
+static void compare(const product_case *p) {
+  const product_form *f = p->form;
+  const sizes *s = &p->s;
+  for (int64_t i = 0; i < s->m; i++)
+    for (int64_t j = 0; j < s->n; j++) {
+      double want = expected(p, i, j), got = msc_tensor_get(&p->c, i * s->n + j);
+      if (memcmp(&want, &got, sizeof got) && !(want == 0 && got == 0))
+        fail_msg("%s %d%d%d%d %dx%dx%d in %d blocks, traits %d: element %d,%d is %.9g, expected %.9g",
+                 msc_dtype_name(f->dtype), f->transpose_a, f->transpose_b, f->bias, f->relu, (int)s->m, (int)s->n,
+                 (int)s->k, (int)s->blocks, p->traits, (int)i, (int)j, got, want);
+    }
 }
 
 static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s,
@@ -135,17 +159,10 @@ static void check_size(kernel_run *run, const product_form *f, const msc_product
                     .a = operand(run, f->dtype, s.m * s.k, &memory[0]),
                     .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
   p.bias = operand(run, sum_dtype(f->dtype), adds_to_result(&p) ? s.m * s.n : s.n, &memory[2]),
-  p.c = operand(run, sum_dtype(f->dtype), s.m * s.n, &memory[3]);
+  p.c = operand(run, result_dtype(&p), s.m * s.n, &memory[3]);
   if (adds_to_result(&p)) memcpy(p.c.data, p.bias.data, (size_t)(s.m * s.n * msc_dtype_bytes(sum_dtype(f->dtype))));
   multiply(run, &p, kernels);
-  for (int64_t i = 0; i < s.m; i++)
-    for (int64_t j = 0; j < s.n; j++) {
-      double want = expected(&p, i, j), got = msc_tensor_get(&p.c, i * s.n + j);
-      if (memcmp(&want, &got, sizeof got) && !(want == 0 && got == 0))
-        fail_msg("%s %d%d%d%d %dx%dx%d in %d blocks: element %d,%d is %.9g, expected %.9g", msc_dtype_name(f->dtype),
-                 f->transpose_a, f->transpose_b, f->bias, f->relu, (int)s.m, (int)s.n, (int)s.k, (int)s.blocks, (int)i,
-                 (int)j, got, want);
-    }
+  compare(&p);
   for (int i = 0; i < 4; i++) fenced_free(&memory[i]);
 }
 
@@ -180,12 +197,50 @@ static void check_products(int vector_bytes) {
   }
   kernels_finish(run);
   for (int i = 0; i < FORMS; i++)
-    for (int c = 0; c < 2 * SIZES; c++)
+    for (int c = 0; c < 2 * SIZES; c++) {
       check_size(run, &form[i], &kernels[i][c / 2], s[i][c / 2],
                  c % 2   ? MSC_PRODUCT_STORES_WHOLE
                  : c % 4 ? MSC_PRODUCT_FETCHES_ROWS
                          : 0);
+      if (c % 2 && !form[i].bias && msc_dtype_bytes(form[i].dtype) < 4)
+        check_size(run, &form[i], &kernels[i][c / 2], s[i][c / 2], MSC_PRODUCT_ROUNDS);
+    }
   kernels_free(run);
+}
+
+/* Sums of blocks whose difference is subnormal in some columns, and in no others. */
+static void check_subnormal_sums(int vector_bytes) {
+  static const product_form form = {.dtype = MSC_BF16};
+  static const sizes s = {13, 97, 4, 2};
+  kernel_run *run = kernels_new_for(&(msc_code_target){.target = &msc_target_cpu, .vector_bytes = vector_bytes});
+  msc_product_kernels kernels;
+  fenced memory[3];
+  if (!msc_codegen_product(run->cg, form.dtype, false, s.k / s.blocks, &kernels)) skip();
+  kernels_finish(run);
+  product_case p = {.form = &form,
+                    .kernels = &kernels,
+                    .s = s,
+                    .traits = MSC_PRODUCT_ROUNDS,
+                    .a = operand(run, form.dtype, s.m * s.k, &memory[0]),
+                    .b = operand(run, form.dtype, s.k * s.n, &memory[1]),
+                    .c = operand(run, form.dtype, s.m * s.n, &memory[2])};
+  for (int64_t i = 0; i < s.m; i++)
+    for (int64_t k = 0; k < s.k; k++) msc_tensor_set(&p.a, i * s.k + k, k % 2 ? 0 : 0x1p-63);
+  for (int64_t j = 0; j < s.n; j++) {
+    double apart = j % 40 == 7 ? 1.25 : -1.25;
+    for (int64_t k = 0; k < s.k; k++) msc_tensor_set(&p.b, k * s.n + j, k % 2 ? 0 : k ? -0x1p-63 * apart : 0x1.8p-63);
+  }
+  multiply(run, &p, &kernels);
+  compare(&p);
+  assert_true(msc_tensor_get(&p.c, 7) == 0x1p-128);
+  for (int i = 0; i < 3; i++) fenced_free(&memory[i]);
+  kernels_free(run);
+}
+
+static void test_subnormal_sums(void **state) {
+  (void)state;
+  for (int bytes = 16; bytes <= 64; bytes *= 2) check_subnormal_sums(bytes);
+  check_subnormal_sums(0);
 }
 
 static void test_products(void **state) {
@@ -244,8 +299,9 @@ static void test_old(void **state) {
 
 int main(void) {
   syscall(SYS_arch_prctl, 0x1023, 18); /* the registers of AMX, as runtime/plan/check_cpu.c asks for them */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_this_machine),
-                                     cmocka_unit_test(test_wide), cmocka_unit_test(test_made_before),
-                                     cmocka_unit_test(test_old)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_products),       cmocka_unit_test(test_products_of_this_machine),
+      cmocka_unit_test(test_subnormal_sums), cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_made_before),    cmocka_unit_test(test_old)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,8 +263,9 @@ static void products_have_room(void **state) {
     expect_ok(open_text(&t));
     --*room, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "bytes for packed operands of");
-    ++*room, p.wide = !p.wide, t.matmul[t.num_matmuls - 1] = p;
-    expect_text(open_text(&t), MSCRT_INPUT, dtype == MSCRT_BF16 ? "kernels give f32 for bf16" : "is not widened");
+    ++*room, p.wide = !p.wide, p.bias = !p.wide, t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, p.bias ? "a bias for sums that are rounded to bf16" : "is not widened");
+    p.bias = false;
     p.wide = !p.wide, p.b_lies = true, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "are read where they lie");
     p.wide = !p.wide, p.b_lies = false;
