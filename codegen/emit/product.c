@@ -136,6 +136,7 @@ typedef struct {
   filling filling;               /* of pairs */
   /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
+  LLVMValueRef in_panels;        /* i1: true if rows of a lie in panels; else groups are chosen among all rows */
   LLVMValueRef term_b, column_b; /* distances between elements of b: from term to term, from column to column */
   LLVMValueRef ahead;            /* distance of prefetched terms of b: term_b, or 0 where the CPU prefetches */
   LLVMValueRef waiting;          /* sums of blocks */
@@ -562,7 +563,7 @@ static void multiply_group(product *p, const multiplying *x, int height, LLVMVal
   store_sums(p, &x->c, height, row, column, acc);
 }
 
-/* Multiplies rows first .. last - 1, which are in one panel of rows, group by group. */
+/* Multiplies rows first .. last - 1, from `panel` on, which are in one panel if there are panels, group by group. */
 static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, LLVMValueRef first, LLVMValueRef last,
                           LLVMValueRef column) {
   const int *heights = heights_of(p, x->form);
@@ -596,11 +597,16 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
 static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, LLVMValueRef last, LLVMValueRef begin,
                          LLVMValueRef end) {
   msc_ir_loop panels, rows;
-  int height = panel_rows(p, x->form);
+  LLVMValueRef height = i64(p, panel_rows(p, x->form)), all = nsw_sub(p, end, begin), none = i64(p, 0),
+               any = LLVMBuildZExt(p->b, LLVMBuildICmp(p->b, LLVMIntSGT, all, none, ""), LLVMTypeOf(all), ""),
+               whole = LLVMBuildUDiv(p->b, nsw_add(p, all, nsw_sub(p, height, i64(p, 1))), height, ""),
+               num = LLVMBuildSelect(p->b, x->in_panels, whole, any, ""),
+               step = LLVMBuildSelect(p->b, x->in_panels, height, all, "");
   msc_ir_loop_open(&p->e, &panels, first, last, p->span, 0, NULL);
   LLVMValueRef a = x->a;
-  msc_ir_loop_open(&p->e, &rows, begin, end, height, 1, &a);
-  multiply_rows(p, x, a, rows.index, least(p, nsw_add(p, rows.index, i64(p, height)), end), panels.index);
+  msc_ir_loop_open(&p->e, &rows, none, num, 1, 1, &a);
+  LLVMValueRef row = nsw_add(p, begin, nsw_mul(p, rows.index, step));
+  multiply_rows(p, x, a, row, least(p, nsw_add(p, row, step), end), panels.index);
   a = at(p, a, x->panel_a);
   msc_ir_loop_close(&p->e, &rows, &a);
   msc_ir_loop_close(&p->e, &panels, NULL);
@@ -633,7 +639,7 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
                many = narrow || p->pairs
                           ? transposed
                           : LLVMBuildAnd(p->b, apart, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
-  x->a = given;
+  x->a = given, x->in_panels = many;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, transposed, ""), begin, end, widen_rows);
   LLVMValueRef in_order =
