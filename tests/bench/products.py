@@ -1,8 +1,8 @@
 """products: matrix products [form, batch, m, n, k] in; for each the speed of msc's kernels beside the libraries that
 can be loaded, by turns, on one thread and on two; printed as GF/s and as ratios to the best of them.
 
-    tests/bench/products.py [THREADS ...] [hot|cold ...] [f32|bf16] [BATCHxMxNxK ...]
-    MSC_VECTOR_BYTES=32 tests/bench/products.py 1 hot             all of them limited to AVX2
+    tests/bench/products.py [THREADS ...] [hot|cold ...] [f32|bf16] [avx2] [BATCHxMxNxK ...]
+    tests/bench/products.py 1 hot avx2                            all of them limited to AVX2
 
 BENCH_PYTHON: Pythons that may have torch and numpy, with colons.  Cold: other memory is written before each product,
 more than the caches of a core hold.
@@ -49,6 +49,7 @@ SIZES = (  # batch, m, n, k
 AVX2 = {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
         "OPENBLAS_CORETYPE": "Haswell"}
 DTYPE = os.environ.get("BENCH_DTYPE", "f32")  # of operands and result, for the processes of libraries too
+LEVEL = []  # of msc's code: options of msc compile
 FLUSHED = 32 << 20  # bytes that are written to empty the caches
 
 
@@ -65,7 +66,7 @@ def write_plan(folder, form, size):
     g.output("c", product(a, b, transpose_a=form[0] == "T", transpose_b=form[1] == "T", name="c"))
     model, plan = os.path.join(folder, "model.fbs"), os.path.join(folder, "plan.bin")
     g.save(model)
-    subprocess.run([MSC, "compile", model, "-o", plan], check=True, stdout=subprocess.DEVNULL,
+    subprocess.run([MSC, "compile", model, "-o", plan, *LEVEL], check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
     return plan
 
@@ -110,8 +111,7 @@ class Peer:
     def __init__(self, python, library, threads):
         self.process = subprocess.Popen([python, os.path.abspath(__file__), "peer", library, str(threads)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        env={**os.environ, "OMP_NUM_THREADS": str(threads),
-                                             **(AVX2 if os.environ.get("MSC_VECTOR_BYTES") == "32" else {})})
+                                        env={**os.environ, "OMP_NUM_THREADS": str(threads), **(AVX2 if LEVEL else {})})
 
     def ask(self, *question):
         """The answer; None: the process has ended, because its library cannot be loaded."""
@@ -256,10 +256,8 @@ def figures(threads, libraries, cold, sizes):
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         peers = [Peer(python, library, threads) for library, python in libraries.items()]
-        print(
-            f"products of {DTYPE}, {threads} thread(s), {'cold' if cold else 'hot'}, GF/s: msc, "
-            f"{', '.join(libraries)}; "
-              "ratio to the best of them")
+        print(f"products of {DTYPE}, {threads} thread(s), {'cold' if cold else 'hot'}{', AVX2' if LEVEL else ''}, "
+              f"GF/s: msc, {', '.join(libraries)}; ratio to the best of them")
         for size in sizes:
             for form in FORMS:
                 ours, *theirs = compare([Mine(folder, threads), *peers], form, size, cold)
@@ -287,9 +285,10 @@ def find_libraries():
 def main(words=()):
     global DTYPE
     DTYPE = os.environ["BENCH_DTYPE"] = "bf16" if "bf16" in words else DTYPE
+    LEVEL[:] = ["--mcpu", "x86-64-v3"] if "avx2" in words else []
     threads = [int(w) for w in words if w.isdigit()] or [1, 2]
     caches = [w for w in words if w in ("hot", "cold")] or ["hot", "cold"]
-    sizes = [tuple(map(int, w.split("x"))) for w in words if "x" in w] or SIZES
+    sizes = [tuple(map(int, w.split("x"))) for w in words if w[0].isdigit() and "x" in w] or SIZES
     libraries = find_libraries()
     if not libraries:
         return print(f"products: skipped: none of {', '.join(LIBRARIES)} can be loaded")
