@@ -57,7 +57,8 @@ static uint64_t list_product(const msc_plan *p, const msc_plan_call *c, access *
   const msc_plan_matmul *m = &p->matmul[c->index];
   int64_t bytes = msc_dtype_bytes(m->dtype), wide[] = {(int64_t)m->k, 0, (int64_t)m->n, 0};
   uint64_t rows = m->m / LEAST_ROWS;
-  if (!m->generated || !m->b_lies || m->transpose_a || m->batch != 1 || m->tile_bytes || c->epilogue) return 0;
+  if (!m->generated || !m->b_lies || m->n % m->width || m->transpose_a || m->batch != 1 || m->tile_bytes || c->epilogue)
+    return 0;
   if (c->num_buffers > 3 + (size_t)m->bias || m->m % LEAST_ROWS || m->k * m->n * (uint64_t)bytes > NEAR) return 0;
   for (size_t i = 0; i < c->num_buffers; i++) {
     int64_t step = wide[i] * bytes * LEAST_ROWS;

@@ -51,13 +51,14 @@ static bool transposes_b_in_place(const msc_plan_matmul *m, const msc_product_ke
 /* True if b is read in place. Packing takes as long as multiplying few rows, and longer if the level-2 cache holds b.
  * If rows of b are a multiple of 4096 bytes apart, they share so few places in the nearest cache that the next rows of
  * a do not find them there. They also share few places in the level-2 cache, so that even a b which would fit is packed
- * for more than one group of rows. With low groups, which read b often, half of that size is too much. */
+ * for more than one group of rows. With low groups, which read b often, half of that size is too much. Columns that
+ * fill no panel are packed in any case. */
 static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
   bool low = kernels->height <= 6;
   uint64_t apart = m->n * sum_bytes(m), most = m->k * apart <= NEAR ? FEW_OF_NEAR : FEW;
-  if (m->n % m->width || msc_dtype_bytes(m->dtype) < 4) return false;
-  if (m->transpose_b) return transposes_b_in_place(m, kernels);
+  if (m->n < m->width || msc_dtype_bytes(m->dtype) < 4) return false;
+  if (m->transpose_b) return m->n % m->width == 0 && transposes_b_in_place(m, kernels);
   if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG && m->k * apart > NEAR ? 32 : 12;
   else if (low && apart % (PLACES / 2) == 0) most = 12;
   return m->m <= most;
@@ -105,7 +106,7 @@ static void set_workspace(msc_plan_matmul *m, const msc_product_kernels *kernels
   int64_t units = msc_product_units((int64_t)m->k, m->blocks, m->pairs);
   m->b_lies = reads_b_in_place(m, kernels);
   m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
-  uint64_t columns = m->b_lies ? 0 : m->shared_columns ? m->shared_columns : m->tile_n;
+  uint64_t columns = m->b_lies ? m->n % m->width : m->shared_columns ? m->shared_columns : m->tile_n;
   m->panel_bytes = aligned_bytes(
       m, (is_filled(m) ? msc_product_filled_panel_elems : msc_product_panel_elems)((int64_t)columns, units, m->width));
   m->room_bytes = packs_rows_of(m) ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, units)) : 0;

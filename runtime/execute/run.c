@@ -118,13 +118,19 @@ static void pack_panels(const mscrt_record *r, const char *b, void *panels, int6
           (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n, m->blocks}, NULL);
 }
 
-/* Returns the columns of b that a tile needs, packed if the product packs b; `b` is the address of the first. */
+/* True if the kernel reads the columns of a tile where they lie in b. */
+static bool reads_in_place(const mscrt_matmul *m, const tile *t) {
+  return m->b_lies && (t->columns % m->width == 0 || m->transpose_b);
+}
+
+/* Returns the columns of b that a tile needs, packed if the product packs b or the columns fill no panel; `b` is the
+ * address of the first. */
 static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile *t, const char *b) {
   const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   size_t bytes = (size_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(m->dtype));
   int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
-  if (m->b_lies) return (char *)(uintptr_t)b;
+  if (reads_in_place(m, t)) return (char *)(uintptr_t)b;
   if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * units) * bytes;
   if (w->job != j->c->products || w->packed != columns) {
     pack_panels(j->r, b, w->panels, t->columns, 0, num_panels(m, t->columns));
@@ -133,16 +139,41 @@ static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile *t,
   return w->panels;
 }
 
-/* Runs the product of one tile; a, b, c and bias are the addresses for the tile. */
-static void run_product(const matmul_job *j, mscrt_worker *w, const tile *t, const char *a, const char *b, char *c,
-                        const char *bias) {
+/* The addresses of a tile's operands, and elements from row to row of c. */
+typedef struct {
+  const char *a, *b, *bias;
+  char *c;
+  int64_t step_c;
+} tile_operands;
+
+/* Multiplies columns that are all packed, or all read in place. */
+static void multiply_tile(const matmul_job *j, mscrt_worker *w, const tile *t, const tile_operands *at) {
   const mscrt_record *r = j->r;
   const mscrt_matmul *m = r->matmul;
-  void *buffers[5] = {(void *)(uintptr_t)a, panels_of_tile(j, w, t, b), c, w->room, (void *)(uintptr_t)bias};
+  void *buffers[5] = {(void *)(uintptr_t)at->a, panels_of_tile(j, w, t, at->b), at->c, w->room,
+                      (void *)(uintptr_t)at->bias};
+  int64_t step_b = reads_in_place(m, t) ? mscrt_step_of_lying_b(m) : 0;
   r->multiply(buffers, 0, t->rows,
-              (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks,
-                          m->transpose_a, m->relu, 0, mscrt_step_of_lying_b(m), m->traits},
+              (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, at->step_c, m->blocks, m->transpose_a,
+                          m->relu, 0, step_b, m->traits},
               NULL);
+}
+
+/* Runs the product of one tile; a, b, c and bias are the addresses for the tile. Columns that fill no panel of a b that
+ * is read in place are a tile of their own. */
+static void run_product(const matmul_job *j, mscrt_worker *w, const tile *t, const char *a, const char *b, char *c,
+                        const char *bias) {
+  const mscrt_matmul *m = j->r->matmul;
+  tile part = *t;
+  tile_operands at = {.a = a, .b = b, .bias = bias, .c = c, .step_c = m->tile_bytes ? t->columns : m->n};
+  int64_t rest = m->b_lies && !m->transpose_b ? t->columns % m->width : 0;
+  if (rest < t->columns) part.columns -= rest;
+  for (int64_t left = t->columns; left > 0; part.columns = left) {
+    size_t past = (size_t)part.columns * mscrt_dtype_bytes(m->dtype);
+    multiply_tile(j, w, &part, &at);
+    left -= part.columns, part.column += part.columns;
+    at.b += past, at.c += past, at.bias = bias ? at.bias + past : NULL;
+  }
 }
 
 static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t column) {

@@ -57,9 +57,11 @@ static bool tile_fits(const mscrt_matmul *m, tile_size t) {
          (with.room_bytes <= MOST_ROOM || with.room_bytes <= m->room_bytes);
 }
 
-/* True if the tiles of a product may be chosen by speed alone; an epilogue limits their size. */
+/* True if the tiles of a product may be chosen by speed alone; an epilogue limits their size. Few rows of a that meet
+ * a b in place, of which only some columns are packed, have no other tiles. */
 static bool has_free_tiles(const mscrt_matmul *m) {
-  return m->multiply != MSCRT_BY_LIBRARY && !m->tile_bytes && m->m && m->n && m->k && m->batch;
+  bool packs_rest = m->b_lies && m->n % m->width;
+  return m->multiply != MSCRT_BY_LIBRARY && !m->tile_bytes && !packs_rest && m->m && m->n && m->k && m->batch;
 }
 
 static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, char key[MSCRT_CHOICE_KEY]) {

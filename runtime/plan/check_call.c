@@ -393,8 +393,8 @@ static mscrt_status *check_strips(const mscrt_plan *p, plan_section section, uin
            !plan_kernel_builtin(plan_plan_kernels(p->root, plan_call_index(c)));
   } else if (fits) {
     const mscrt_matmul *m = &p->matmul[plan_call_index(c)];
-    fits = m->m % strips == 0 && m->b_lies && !m->transpose_a && m->batch == 1 && !m->tile_bytes &&
-           !has_plan_call_epilogue(c);
+    fits = m->m % strips == 0 && m->b_lies && m->n % m->width == 0 && !m->transpose_a && m->batch == 1 &&
+           !m->tile_bytes && !has_plan_call_epilogue(c);
   }
   return fits ? NULL : mscrt_bad_plan("it has no %u strips", strips);
 }

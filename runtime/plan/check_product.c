@@ -28,14 +28,15 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   if (m->blocks < 1 || m->k % m->blocks)
     return mscrt_bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   if (m->pairs && m->dtype != MSCRT_BF16) return mscrt_bad_plan("pairs of %s", mscrt_dtype_name(m->dtype));
-  bool transposed = m->transpose_b && (m->transpose_a || m->k / m->blocks % msc_product_lanes(m->width));
-  if (m->b_lies && (operand_bytes < 4 || transposed || m->n % m->width || m->shared_columns))
+  int64_t rest = m->n % m->width; /* columns that fill no panel are packed always */
+  bool transposed = m->transpose_b && (m->transpose_a || rest || m->k / m->blocks % msc_product_lanes(m->width));
+  if (m->b_lies && (operand_bytes < 4 || transposed || m->shared_columns))
     return mscrt_bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n,
                           m->transpose_b ? "transposed " : "", mscrt_dtype_name(m->dtype));
   int64_t shared = m->shared_columns;
   if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
     return mscrt_bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
-  uint64_t panels = m->b_lies ? 0 : (uint64_t)mscrt_panel_elems(m, shared ? shared : m->tile_n) * bytes;
+  uint64_t panels = (uint64_t)mscrt_panel_elems(m, m->b_lies ? rest : shared ? shared : m->tile_n) * bytes;
   bool packed =
       msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs, msc_product_is_filled(m->k, m->blocks, m->pairs));
   int64_t units = msc_product_units(m->k, m->blocks, m->pairs);

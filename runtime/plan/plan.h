@@ -55,7 +55,7 @@ typedef struct {
   uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* numbers of the operands behind c; 0: absent */
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
-  bool b_lies;                   /* b is read in place, never packed */
+  bool b_lies;                   /* b is read in place, but for columns that fill no panel, which are packed */
   int64_t traits;                /* mscrt_product_traits, and whether sums are rounded */
   bool pairs;                    /* of bf16: an element of panels is two terms */
   int64_t shared_columns;        /* columns packed at once for all workers; 0: every worker packs those of its tile */
