@@ -12,15 +12,17 @@
 
 msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target *target) {
   msc_nester *n = msc_new(arena, msc_nester);
-  n->ctx = ctx, n->target = target;
+  n->ctx = ctx, n->device = n->target = target;
   n->vector_bytes = n->apart_bytes = target->vector_bytes;
   n->expand = msc_nest_expand;
   return n;
 }
 
-/* Lets the nester make kernels for what op runs on: with vectors of that target's usual size, if it is another. */
+/* Lets the nester make kernels for what op runs on, its device or that one's host, with vectors of the usual size there
+ * if it is another than for the op before. */
 static void follow_target(msc_nester *n, const msc_op *op) {
-  const msc_target *target = msc_target_of_op(op);
+  bool on_host = n->device->host && msc_op_attr(op, MSC_FACT(primitive_target));
+  const msc_target *target = on_host ? n->device->host : n->device;
   if (n->target == target) return;
   n->target = target;
   n->vector_bytes = n->apart_bytes = target->vector_bytes;

@@ -61,7 +61,8 @@ typedef struct {
 
 struct msc_nester {
   msc_context *ctx;
-  const msc_target *target;
+  const msc_target *device; /* what the nester was made for */
+  const msc_target *target; /* the device, or its host, for an op that runs there */
   int vector_bytes, apart_bytes; /* bytes of a vector whose lanes are added up, and of any other vector */
   char why[256];
   bool failed;
