@@ -205,8 +205,8 @@ static void read_arithmetic(cluster_reader *r, const json_t *device) {
 static void read_device(cluster_reader *r) {
   enum { HOST = 25000000000, DISK = 1000000000 }; /* of PCIe 4; of disks of servers, past the page cache */
   static const char *const known[] = {
-      "name",      "flops_per_s",   "product_flops_per_s", "memory_bytes",     "bytes_per_s",
-      "launch_ns", "collective_ns", "host_bytes_per_s",    "disk_bytes_per_s", "gpu"};
+      "name",          "flops_per_s", "product_flops_per_s", "memory_bytes",     "bytes_per_s", "launch_ns",
+      "collective_ns", "section_ns",  "host_bytes_per_s",    "disk_bytes_per_s", "gpu"};
   const json_t *device = json_object_get(r->json, "device");
   msc_cluster *c = r->out;
   if (!json_is_object(device)) {
@@ -225,6 +225,7 @@ static void read_device(cluster_reader *r) {
   if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
   c->collective_ns = read_whole_number(r, device, "device.collective_ns", false);
   if (!c->collective_ns) c->collective_ns = c->launch_ns;
+  c->section_ns = read_whole_number(r, device, "device.section_ns", false);
   read_arithmetic(r, device);
 }
 
@@ -269,6 +270,7 @@ static int compare_measures(const void *a, const void *b) {
   const msc_cluster_measure *x = a, *y = b;
   if (x->verb != y->verb) return x->verb < y->verb ? -1 : 1;
   if (x->ranks != y->ranks) return x->ranks < y->ranks ? -1 : 1;
+  if (x->level != y->level) return x->level > y->level ? -1 : 1; /* those that say a level first */
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
@@ -283,8 +285,18 @@ static const char *measured_words(msc_arena *a) {
   return msc_arena_printf(a, "%s or %s", text, last);
 }
 
+/* Returns the number of the level that a measured collective names; -1: it names none. */
+static int read_level_name(cluster_reader *r, const json_t *row, const char *path) {
+  if (!find_json_member(row, path)) return -1;
+  const char *name = read_words(r, row, path);
+  for (int l = 0; l < r->out->num_levels; l++)
+    if (r->out->level[l].name && !strcmp(r->out->level[l].name, name)) return l;
+  if (*name) report_wrong(r, path, "%s is '%s', which is none of the levels", path, name);
+  return -1;
+}
+
 static void read_measures(cluster_reader *r) {
-  static const char *const known[] = {"op", "ranks", "bytes", "ns"};
+  static const char *const known[] = {"op", "ranks", "bytes", "ns", "level"};
   const json_t *list = json_object_get(r->json, "collectives");
   msc_arena *a = msc_lasting_arena(r->ctx);
   if (list && !json_is_array(list)) report_wrong(r, "collectives", "collectives must be a list");
@@ -303,6 +315,7 @@ static void read_measures(cluster_reader *r) {
     m->verb = msc_verb_parse(verb);
     if (!msc_verb_is(m->verb, MSC_VERB_MEASURED))
       report_wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be %s", path, measured_words(a));
+    m->level = read_level_name(r, row, msc_arena_printf(a, "%s.level", path));
     m->ranks = read_whole_number(r, row, msc_arena_printf(a, "%s.ranks", path), true);
     m->bytes = read_whole_number(r, row, msc_arena_printf(a, "%s.bytes", path), true);
     m->ns = read_whole_number(r, row, msc_arena_printf(a, "%s.ns", path), true);

@@ -5,11 +5,13 @@
  *   {"device": {"name": "H100", "flops_per_s": {"f32": 67e12, "bf16": 989e12}, "memory_bytes": 80000000000,
  *               "bytes_per_s": 3.35e12, "launch_ns": 3000,
  *               "product_flops_per_s": {"f32": 45e12, "bf16": 670e12}, "collective_ns": 9000,         may be absent
+ *               "section_ns": 2000000,      to begin the forward or backward of a micro-batch; may be absent
  *               "host_bytes_per_s": 25e9, "disk_bytes_per_s": 1e9,       to and from what is offloaded; may be absent
  *               "gpu": {"arch": 90, ...}},                                                   see below; may be absent
  *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},                innermost first
  *               {"name": "fabric", "latency_ns": 15000, "bytes_per_s": 50e9}],             the last one has no size
- *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000}],    measured; may be absent
+ *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000,      measured; may be absent
+ *                      "level": "node"}],                           the level that connects those ranks; may be absent
  *    "products": [{"type": "bf16", "rows": 512, "inner": 64, "columns": 512, "ns": 41}]}      measured; may be absent
  *
  * A level's size counts devices, those of inner levels included.  Its bandwidth is one device's; with "shared_by": n a
@@ -32,6 +34,7 @@ typedef struct {
 /* One measured collective of `ranks` devices; `bytes` as in the verb's own figure: what one device holds before. */
 typedef struct {
   msc_verb verb;
+  int level; /* that its ranks are connected by; -1: not said, it holds for any */
   int64_t ranks, bytes, ns;
 } msc_cluster_measure;
 
@@ -58,6 +61,7 @@ typedef struct msc_cluster {
   double host_bytes_per_s, disk_bytes_per_s; /* between the device and what is offloaded */
   int64_t launch_ns;                         /* of one kernel, whatever its size */
   int64_t collective_ns;                     /* of one collective, whatever its size; absent: launch_ns */
+  int64_t section_ns;                        /* to begin the forward or backward of a micro-batch; absent: 0 */
   msc_cluster_gpu gpu;
   int num_levels;
   msc_cluster_level level[MSC_MAX_LEVELS];

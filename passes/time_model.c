@@ -115,11 +115,14 @@ int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
  * smallest measured size, which is taken as latency. */
 static double measured_ns(const msc_cluster *cluster, const msc_cost_transfer *t, double *out_least) {
   const msc_cluster_measure *below = NULL, *above = NULL;
+  bool named = false;
   *out_least = 0;
   double bytes = (double)t->bytes / msc_verb_received_share(t->verb, t->ranks);
   for (size_t i = 0; i < cluster->num_measures; i++) {
     const msc_cluster_measure *m = &cluster->measure[i];
-    if (m->verb != t->verb || m->ranks != t->ranks) continue;
+    if (m->verb != t->verb || m->ranks != t->ranks || (m->level >= 0 && m->level != t->level)) continue;
+    if (m->level < 0 && named) break; /* those of this very level are enough */
+    named = m->level >= 0;
     if (!below && !above) *out_least = (double)m->ns;
     if ((double)m->bytes <= bytes) below = m;
     else if (!above) above = m;

@@ -63,7 +63,7 @@ int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t n
 
 /* A link by its figures, whatever its level, and the time of a transfer over it: the one formula behind the two
  * functions above and behind the planner of redistributions. If the cluster has a measured time of this verb and
- * number of ranks, that is returned instead. */
+ * number of ranks on this level, that is returned instead. */
 typedef struct {
   const msc_cluster *measured;                /* the cluster with measured times; NULL: none were measured */
   double launch_ns, latency_ns, bytes_per_ns; /* latency of a round; 0 bytes_per_ns: bytes take no time */

@@ -1,5 +1,7 @@
 /* call_times.c: the calls of a plan and a described cluster in; the time of every call, and of a step, out
  * (timeline.h). */
+#include <string.h>
+
 #include "codegen/plan/timeline.h"
 #include "passes/7_lower/transfer.h"
 
@@ -46,14 +48,22 @@ static void set_arithmetic(msc_plan_call *c) {
   c->is_product = c->op->num_out && msc_info(c->op)->cost == MSC_COST_FLOPS;
 }
 
+uint64_t msc_plan_begin_ns(const msc_cluster *cluster, const char *section) {
+  size_t n = strlen(section);
+  bool once = n > 2 && (!strcmp(section + n - 2, ".P") || !strcmp(section + n - 2, ".U"));
+  return once ? 0 : (uint64_t)cluster->section_ns;
+}
+
 static void price_calls(msc_plan *p, const msc_cost *cost) {
-  for (size_t s = 0; s < p->num_sections; s++)
+  for (size_t s = 0; s < p->num_sections; s++) {
+    p->section[s].begin_ns = msc_plan_begin_ns(cost->cluster, p->section[s].name);
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
       set_arithmetic(c);
       bool moves = c->kind == PLAN_CALL_KIND_COLLECTIVE;
       c->predicted_ns = moves ? transfer_ns(p, cost, c->op) : msc_plan_call_ns(p, cost, c);
     }
+  }
 }
 
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section) {

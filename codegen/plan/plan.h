@@ -98,6 +98,7 @@ typedef struct {
   uint32_t stage;
   bool inputs; /* a call reads one */
   uint32_t copies; /* micro-batches side by side */
+  uint64_t begin_ns; /* predicted, before its first call */
 } msc_plan_section;
 
 typedef struct {
@@ -262,6 +263,9 @@ double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers);
 msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads);
 /* Returns the predicted time of a call that is no collective. */
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c);
+/* Returns the time from when a section is due to its first call; 0 of those that run once a step, before the first
+ * micro-batch and after the last one. `section` is its name. */
+uint64_t msc_plan_begin_ns(const msc_cluster *cluster, const char *section);
 
 /* Predicts the time of every call and of a step, the part of a step that communication adds, and the depths of
  * mailboxes. False after reporting that stages wait for each other, which is a bug. */

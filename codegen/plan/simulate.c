@@ -72,6 +72,7 @@ static void read_sections(simulating *s) {
                              .stage = plan_section_stage(from),
                              .inputs = plan_section_inputs(from),
                              .copies = plan_section_copies(from)};
+    to->begin_ns = msc_plan_begin_ns(s->cost.cluster, to->name);
     to->call = msc_new_array(p->arena, msc_plan_call, to->num_calls + 1);
     s->axes[i] = msc_new_array(p->arena, const char *, to->num_calls + 1);
     s->kind[i] = msc_new_array(p->arena, uint8_t, to->num_calls + 1);
@@ -207,6 +208,7 @@ static msc_time_kind kind_of_event(const simulating *s, const msc_timeline_event
   if (e->activity == MSC_WAITS_MESSAGE) return MSC_TIME_MESSAGES;
   if (e->activity == MSC_WAITS_STAGE) return MSC_TIME_BUBBLE;
   if (e->activity == MSC_WAITS_TRANSFER) return MSC_TIME_OFFLOAD;
+  if (e->activity == MSC_BEGINS_SECTION) return MSC_TIME_LAUNCH;
   if (e->activity != MSC_BUSY_CALL) return MSC_NUM_TIMES;
   bool is_launch = e->end - e->begin <= (uint64_t)s->cost.cluster->launch_ns;
   return is_launch ? MSC_TIME_LAUNCH : (msc_time_kind)s->kind[e->section][e->index];

@@ -7,7 +7,7 @@
 #include "codegen/plan/timeline.h"
 
 /* Where time goes. The kind of a call follows from the name of its op: *.grad, *.update, *.recompute, or else forward.
- * A call that takes no longer than a launch counts as MSC_TIME_LAUNCH. */
+ * A call that takes no longer than a launch counts as MSC_TIME_LAUNCH, and so does what it takes to begin a section. */
 typedef enum {
   MSC_TIME_FORWARD,
   MSC_TIME_RECOMPUTE,

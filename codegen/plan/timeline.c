@@ -68,7 +68,7 @@ static void tell(timeline *t, msc_activity activity, const msc_plan_call *c, uin
   if (!t->watch->event || end <= begin) return;
   msc_timeline_event e = t->at;
   e.activity = activity, e.call = c, e.begin = begin, e.end = end;
-  e.index = (uint32_t)(c - t->section[e.section].call);
+  e.index = c ? (uint32_t)(c - t->section[e.section].call) : 0;
   t->watch->event(t->watch->user, &e);
 }
 
@@ -115,6 +115,11 @@ static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
   return false;
 }
 
+static void begin_section(timeline *t, const msc_plan_section *s) {
+  tell(t, MSC_BEGINS_SECTION, NULL, t->now, t->now + s->begin_ns);
+  t->now += s->begin_ns;
+}
+
 static void finish_section(timeline *t) {
   for (int i = 0; i < NUM_SIDES; i++) {
     side_stream *s = &t->side[i];
@@ -125,6 +130,7 @@ static void finish_section(timeline *t) {
 
 /* Predicts the time of a section as if it had no messages. */
 static void predict_section(timeline *t, const msc_plan_section *s) {
+  begin_section(t, s);
   for (size_t i = 0; i < s->num_calls; i++)
     if (begin_predicted_call(t, &s->call[i])) run_call(t, &s->call[i]);
   finish_section(t);
@@ -142,6 +148,7 @@ typedef struct {
 typedef struct {
   uint32_t step, entry;
   size_t call;
+  bool entered;          /* the section has begun */
   bool begun;            /* the call has waited for collectives */
   timeline t;
   uint64_t now, exposed; /* values at the start of its last step */
@@ -190,9 +197,12 @@ static bool advance_step(lanes *l, uint32_t stage) {
     const plan_entry *e = &l->g->entry[stage][n->entry];
     const msc_plan_section *s = &l->p->section[e->section];
     n->t.at.section = e->section, n->t.at.micro = e->micro, n->t.at.step = n->step;
+    if (!n->entered) begin_section(&n->t, s), any = true;
+    n->entered = true;
     for (; n->call < s->num_calls; n->call++, any = true)
       if (!advance_call(l, n, &s->call[n->call])) return any;
     finish_section(&n->t);
+    n->entered = false;
   }
   return any;
 }

@@ -12,17 +12,18 @@
 #include "codegen/plan/plan.h"
 
 typedef enum {
-  MSC_BUSY_CALL,       /* the stage works */
-  MSC_BUSY_LINK,       /* a collective is under way, whatever the stage does */
+  MSC_BUSY_CALL,        /* the stage works */
+  MSC_BUSY_LINK,        /* a collective is under way, whatever the stage does */
   MSC_WAITS_COLLECTIVE, /* nothing but this collective works */
-  MSC_WAITS_MESSAGE,   /* nothing but the link of this message works */
-  MSC_WAITS_STAGE,     /* another stage has not sent this message yet: a bubble */
-  MSC_BUSY_TRANSFER,   /* a transfer is under way, whatever the stage does */
-  MSC_WAITS_TRANSFER   /* nothing but this transfer works */
+  MSC_WAITS_MESSAGE,    /* nothing but the link of this message works */
+  MSC_WAITS_STAGE,      /* another stage has not sent this message yet: a bubble */
+  MSC_BUSY_TRANSFER,    /* a transfer is under way, whatever the stage does */
+  MSC_WAITS_TRANSFER,   /* nothing but this transfer works */
+  MSC_BEGINS_SECTION    /* the stage works, but on none of the calls yet */
 } msc_activity;
 
 /* An activity of `stage` in its `step`-th step, from begin to end in nanoseconds. The call has number `index` in its
- * section; `micro` is the first micro-batch of the entry. */
+ * section, which MSC_BEGINS_SECTION leaves 0; `micro` is the first micro-batch of the entry. */
 typedef struct {
   msc_activity activity;
   uint32_t stage, step, section, index, micro;

@@ -121,6 +121,50 @@ static void test_achieved(void **state) {
   assert_int_equal(msc_num_errors(*state), 0);
 }
 
+/* Measured collectives of a level are of that level alone; where there are some, those that name none do not count. */
+static bool measured_by_level(msc_context *ctx, void *arg) {
+  (void)arg;
+  static const char text[] =
+      "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12},\"memory_bytes\":1000,\"bytes_per_s\":1e11,"
+      "\"launch_ns\":100,\"section_ns\":7000},"
+      "\"levels\":[{\"name\":\"node\",\"size\":4,\"latency_ns\":10,\"bytes_per_s\":1e10},"
+      "{\"name\":\"fabric\",\"latency_ns\":1000,\"bytes_per_s\":1e9}],"
+      "\"collectives\":[{\"op\":\"all_reduce\",\"ranks\":4,\"bytes\":1000,\"ns\":5000,\"level\":\"node\"},"
+      "{\"op\":\"all_reduce\",\"ranks\":2,\"bytes\":1000,\"ns\":300},"
+      "{\"op\":\"all_reduce\",\"ranks\":2,\"bytes\":100,\"ns\":200,\"level\":\"fabric\"},"
+      "{\"op\":\"all_reduce\",\"ranks\":2,\"bytes\":10,\"ns\":100}]}";
+  const msc_cluster *cluster = msc_cluster_read(ctx, "c.json", text, strlen(text));
+  msc_mesh mesh;
+  msc_cost c;
+  assert_non_null(cluster);
+  assert_int_equal(cluster->section_ns, 7000);
+  assert_true(msc_mesh_parse(ctx, NULL, "x=4,y=4", &mesh));
+  msc_cost_of(cluster, &mesh, &c);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_REDUCE, 0, 4, 1500, 0}), 5000);
+  /* not measured: two rounds of a tree, twice */
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_REDUCE, 1, 4, 1500, 0}), 100 + 4000 + 1500);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_REDUCE, 0, 2, 1000, 0}), 300);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_REDUCE, 1, 2, 1000, 0}), 2000);
+  return true;
+}
+
+static void test_measured_by_level(void **state) {
+  assert_true(msc_protect(*state, measured_by_level, NULL));
+  assert_int_equal(msc_num_errors(*state), 0);
+}
+
+/* A measured collective that names a level that there is not is a mistake. */
+static void test_no_such_level(void **state) {
+  job j = {
+      "{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12},\"memory_bytes\":1000,"
+      "\"bytes_per_s\":1e11,\"launch_ns\":100},"
+      "\"levels\":[{\"name\":\"node\",\"latency_ns\":10,\"bytes_per_s\":1e10}],"
+      "\"collectives\":[{\"op\":\"all_reduce\",\"ranks\":4,\"bytes\":1,\"ns\":5,\"level\":\"nodes\"}]}",
+      NULL};
+  assert_false(msc_protect(*state, read_it, &j));
+  assert_string_equal(msc_diags(*state)->text, "collectives.0.level is 'nodes', which is none of the levels");
+}
+
 /* A rate above the peak is a mistake. */
 static void test_above_peak(void **state) {
   job j = {"{\"device\":{\"name\":\"x\",\"flops_per_s\":{\"f32\":1e12},\"product_flops_per_s\":{\"f64\":2e12},"
@@ -215,6 +259,8 @@ int main(void) {
     cmocka_unit_test_setup_teardown(test_shipped, fresh, gone),
     cmocka_unit_test_setup_teardown(test_faults, fresh, gone),
     cmocka_unit_test_setup_teardown(test_achieved, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_measured_by_level, fresh, gone),
+    cmocka_unit_test_setup_teardown(test_no_such_level, fresh, gone),
     cmocka_unit_test_setup_teardown(test_above_peak, fresh, gone),
     cmocka_unit_test_setup_teardown(test_grids, fresh, gone),
     cmocka_unit_test_setup_teardown(test_costs, fresh, gone),

@@ -30,9 +30,10 @@ def layers(num, stages=1, width=256, batch=64):
 """
 
 
-def cluster(path="c.json", flops=1e12, bytes_per_s=1e12, launch_ns=10, latency_ns=100, link=1e9, memory=10**12):
+def cluster(path="c.json", flops=1e12, bytes_per_s=1e12, launch_ns=10, latency_ns=100, link=1e9, memory=10**12,
+            **more):
     write(path, json.dumps({"device": {"name": "by hand", "flops_per_s": {"f32": flops}, "memory_bytes": memory,
-                                       "bytes_per_s": bytes_per_s, "launch_ns": launch_ns},
+                                       "bytes_per_s": bytes_per_s, "launch_ns": launch_ns, **more},
                             "levels": [{"name": "all", "latency_ns": latency_ns, "bytes_per_s": link}]}))
     return path
 
@@ -101,6 +102,23 @@ for s in m["stages"]:
          sum(s["ms"][k] for k in ("forward", "recompute", "backward", "optimizer", "launch")))
 expect.check("no event begins before the step", min(e["ts"] for e in events) == 0)
 
+# ---- to begin the forward or backward of a micro-batch takes time, to prepare and update parameters does not ----
+
+plain = simulated("pipe.bin", "--cluster", cluster("plain.json", link=1e15, latency_ns=1, launch_ns=1))
+m = simulated("pipe.bin", "--cluster", cluster("begins.json", link=1e15, latency_ns=1, launch_ns=1, section_ns=10**7),
+              "--trace", "t.json")
+for s, before in zip(m["stages"], plain["stages"]):  # eight forwards and eight backwards of 10 ms
+    near(f"stage {s['stage']} begins", s["ms"]["launch"] - before["ms"]["launch"], 160, 1e-3)
+# a stage begins a section while it waits for the message that the section begins with
+near("the step with beginnings", m["step_ms"] - plain["step_ms"], 160, 1)
+begins = [e for e in json.load(open("t.json"))["traceEvents"] if e.get("cat") == "begin"]
+expect.check(f"{len(begins)} beginnings in the trace", len(begins) == 4 * 16)
+expect.check("a beginning is called like its section", begins[0]["name"].startswith("begin: train."))
+expect(["compile", "one.mlir", "-o", "own.bin", "--cluster", "begins.json"], 0, None)
+m = simulated("own.bin")
+expect.check("a step of one section begins once", 10 < m["step_ms"] < 11)
+near("step of a plan whose sections take time to begin", m["step_ms"], m["planned_step_ms"], 1e-9)
+
 # ---- what is computed again has a time of its own ----
 
 write("again.mlir", two_products(batch=64, hidden=64, dropout=False).replace(
@@ -140,5 +158,6 @@ expect("simulate four.bin -o four.bin", 1, lambda err: "" if "four.bin" in err e
 expect("simulate", 2, "msc simulate: error: needs PLAN (msc simulate --help)\n")
 expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own")),
                 *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut")),
-                *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t")))
+                *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t", "plain",
+                                         "begins")))
 expect.done()

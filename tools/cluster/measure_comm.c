@@ -285,7 +285,7 @@ int measure_collectives(cli *c, int ranks, measured *m) {
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
   for (int i = 0; i < j.num && !code; i++)
     m->collective[m->num_collectives++] =
-        (msc_cluster_measure){j.cases[i].verb, j.cases[i].group, j.cases[i].bytes, j.result[i].ns};
+        (msc_cluster_measure){j.cases[i].verb, -1, j.cases[i].group, j.cases[i].bytes, j.result[i].ns};
   return code;
 }
 

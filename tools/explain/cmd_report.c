@@ -42,7 +42,8 @@ static json_t *number_of_name(reporting *r, const char *name) {
 static void note_event(void *user, const msc_timeline_event *e, msc_time_kind time) {
   reporting *r = user;
   plan_section s = plan_plan_sections(r->root, e->section);
-  const char *name = plan_call_name(plan_section_calls(s, e->index));
+  const char *name =
+      e->activity == MSC_BEGINS_SECTION ? plan_section_name(s) : plan_call_name(plan_section_calls(s, e->index));
   const char *kind = time < MSC_NUM_TIMES             ? msc_time_name(time)
                      : e->activity == MSC_BUSY_LINK   ? "collective"
                      : e->activity == MSC_BUSY_TRANSFER ? "transfer"

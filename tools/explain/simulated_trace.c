@@ -12,12 +12,14 @@ static json_t *name_json(const char *s) {
 static int thread_of(msc_activity a) { return a == MSC_BUSY_LINK ? 1 : a == MSC_BUSY_TRANSFER ? 2 : 0; }
 
 void simulated_trace_add(void *user, const msc_timeline_event *e, msc_time_kind kind) {
-  static const char *const before[] = {"", "", "wait: ", "wait: ", "wait for stage: ", "", "wait: "},
-                           *const category[] = {"call", "collective", "wait", "wait", "bubble", "transfer", "wait"};
+  static const char *const before[] = {"", "", "wait: ", "wait: ", "wait for stage: ", "", "wait: ", "begin: "},
+                           *const category[] = {"call",   "collective", "wait", "wait",
+                                                "bubble", "transfer",   "wait", "begin"};
   simulated_trace *t = user;
   (void)kind;
   plan_section s = plan_plan_sections(t->root, e->section);
-  const char *name = plan_call_name(plan_section_calls(s, e->index));
+  const char *name =
+      e->activity == MSC_BEGINS_SECTION ? plan_section_name(s) : plan_call_name(plan_section_calls(s, e->index));
   json_t *title = json_sprintf("%s%s", before[e->activity], name ? name : "?");
   json_array_append_new(
       t->events,

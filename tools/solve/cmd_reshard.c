@@ -67,7 +67,7 @@ static bool read_links(cli *c, request *q) {
         !(rate > 1e-6 && rate < 1e9))
       return msc_error(c->ctx, MSC_E_CONFIG, loc,
                        "%s: expected AXIS=MICROSECONDS:GIGABYTES_PER_SECOND, such as node=20:50", text[i]);
-    *l = (msc_link){{(uint32_t)axis, 1, (uint32_t)q->mesh.axis[axis].size}, us * 1e3, rate};
+    *l = (msc_link){{(uint32_t)axis, 1, (uint32_t)q->mesh.axis[axis].size}, us * 1e3, rate, 0};
     given[axis] = true;
   }
   for (int a = 0; a < q->mesh.num_axes && num; a++)

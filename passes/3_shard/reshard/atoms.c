@@ -145,12 +145,13 @@ static bool merge_two_runs(runs *r, bool only_free) {
   return false;
 }
 
-/* Gives the atom the greatest latency and the least rate of the links that its digit lies on. */
+/* Gives the atom the greatest latency, the least rate and the outermost level of the links that its digit lies on. */
 static void put_link(reshard_problem *p, msc_subaxis s, int atom) {
   for (int i = 0; i < p->options->num_links; i++) {
     const msc_link *l = &p->options->link[i];
     if (l->part.axis != s.axis || l->part.pre * l->part.size <= s.pre || s.pre * s.size <= l->part.pre) continue;
     if (l->alpha_ns > p->alpha_ns[atom]) p->alpha_ns[atom] = l->alpha_ns;
+    if (l->level > p->level[atom]) p->level[atom] = l->level;
     if (p->bytes_per_ns[atom] == 0 || l->bytes_per_ns < p->bytes_per_ns[atom]) p->bytes_per_ns[atom] = l->bytes_per_ns;
   }
 }
@@ -166,7 +167,7 @@ static void put_run(reshard_problem *p, const run *r, int atom) {
   memcpy(p->digit[atom], r->digit, (size_t)r->num * sizeof *r->digit);
   p->size[atom] = msc_group_size(r->num, r->digit);
   p->prime[atom] = is_prime(p->size[atom]);
-  p->alpha_ns[atom] = 0, p->bytes_per_ns[atom] = 0;
+  p->alpha_ns[atom] = 0, p->bytes_per_ns[atom] = 0, p->level[atom] = 0;
   for (int i = 0; i < r->num; i++) put_link(p, r->digit[i], atom);
 }
 
@@ -195,7 +196,8 @@ static void put_classes(reshard_problem *p, const runs *r) {
     if (p->uneven || a->place[0] >= 0 || a->place[1] >= 0) continue;
     for (int j = i - 1; j >= 0; j--) {
       const run *b = &r->run[j];
-      if (p->size[i] != p->size[j] || p->alpha_ns[i] != p->alpha_ns[j] || p->bytes_per_ns[i] != p->bytes_per_ns[j])
+      if (p->size[i] != p->size[j] || p->alpha_ns[i] != p->alpha_ns[j] || p->bytes_per_ns[i] != p->bytes_per_ns[j] ||
+          p->level[i] != p->level[j])
         continue;
       if (a->place[0] != b->place[0] || a->place[1] != b->place[1]) continue;
       p->class_of[i] = p->class_of[j];

@@ -103,7 +103,8 @@ static tally tally_of(const reshard_tallies *t, const reshard_state *s) {
 }
 
 static bool same_kind(const reshard_problem *p, int a, int b) {
-  return p->size[a] == p->size[b] && p->alpha_ns[a] == p->alpha_ns[b] && p->bytes_per_ns[a] == p->bytes_per_ns[b];
+  return p->size[a] == p->size[b] && p->alpha_ns[a] == p->alpha_ns[b] && p->bytes_per_ns[a] == p->bytes_per_ns[b] &&
+         p->level[a] == p->level[b];
 }
 
 static bool find_kinds(reshard_tallies *t) {

@@ -86,13 +86,15 @@ double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t at
 
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
   double rate = 0;
+  int level = 0;
   for (uint32_t m = atoms; m; m &= m - 1) {
     double own = p->bytes_per_ns[__builtin_ctz(m)];
+    if (p->level[__builtin_ctz(m)] > level) level = p->level[__builtin_ctz(m)];
     if (own > 0 && (rate == 0 || own < rate)) rate = own;
   }
   /* each rank of a permute sends to one other, however many digits move */
   int64_t ranks = verb == MSC_PERMUTE && p->options->measured ? msc_mesh_size(p->mesh) : k;
-  const msc_cost_transfer t = {.verb = verb, .ranks = ranks, .bytes = bytes, .peers = k - 1};
+  const msc_cost_transfer t = {.verb = verb, .level = level, .ranks = ranks, .bytes = bytes, .peers = k - 1};
   return msc_reshard_step_ns(p->options, slowest_alpha(p, atoms), rate, &t);
 }
 

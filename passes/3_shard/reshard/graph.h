@@ -54,6 +54,7 @@ typedef struct {
   int num_digits[RESHARD_ATOMS]; /* an atom may stand for several digits that stay together */
   msc_subaxis digit[RESHARD_ATOMS][MSC_MAX_SUBAXES];
   double alpha_ns[RESHARD_ATOMS], bytes_per_ns[RESHARD_ATOMS];
+  int level[RESHARD_ATOMS]; /* of the cluster: the outermost of the atom's links */
   int64_t elem_bytes, total_bytes;
   reshard_state from, to;
   bool uneven; /* from or to does not divide the shape */

@@ -50,7 +50,8 @@ void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_opt
     for (int k = 0; k < 2; k++) {
       if (part[k].size == 1) continue;
       const msc_cluster_level *l = &cost->cluster->level[msc_cost_level(cost, part[k])];
-      o->link[o->num_links++] = (msc_link){part[k], (double)l->latency_ns, l->bytes_per_s / 1e9};
+      o->link[o->num_links++] =
+          (msc_link){part[k], (double)l->latency_ns, l->bytes_per_s / 1e9, (int)(l - cost->cluster->level)};
     }
   }
 }

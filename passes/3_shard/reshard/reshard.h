@@ -16,6 +16,7 @@ typedef struct {
   msc_subaxis part;    /* an axis, or some digits of one: 2 nodes of 8 are {axis, 1, 2} and {axis, 2, 8} */
   double alpha_ns;     /* of one round between neighbours */
   double bytes_per_ns; /* the same number as GB/s */
+  int level;           /* of the cluster; 0: the innermost */
 } msc_link;
 
 typedef struct {

@@ -46,12 +46,14 @@ static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num
 /* The time of a step. Parts of chosen sizes use all digits of a dimension, so the slowest link counts. */
 static int64_t step_ns(const split_planner *s, msc_verb verb, int64_t ranks, int64_t bytes) {
   double alpha = 0, rate = 0;
+  int level = 0;
   for (int i = 0; i < s->options->num_links; i++) {
     const msc_link *l = &s->options->link[i];
     if (l->alpha_ns > alpha) alpha = l->alpha_ns;
     if (rate == 0 || l->bytes_per_ns < rate) rate = l->bytes_per_ns;
+    if (l->level > level) level = l->level;
   }
-  const msc_cost_transfer t = {.verb = verb, .ranks = ranks, .bytes = bytes, .peers = ranks - 1};
+  const msc_cost_transfer t = {.verb = verb, .level = level, .ranks = ranks, .bytes = bytes, .peers = ranks - 1};
   return bytes ? msc_reshard_step_ns(s->options, alpha, rate, &t) : 0;
 }
 

@@ -49,7 +49,7 @@ static inline const msc_layout *layout_of(const char *text) {
 }
 
 static inline msc_link link_of(int axis, double us, double gb_per_s) {
-  return (msc_link){{(uint32_t)axis, 1, (uint32_t)mesh.axis[axis].size}, us * 1e3, gb_per_s};
+  return (msc_link){{(uint32_t)axis, 1, (uint32_t)mesh.axis[axis].size}, us * 1e3, gb_per_s, 0};
 }
 
 static inline const char *text_of(const msc_layout *l) { return msc_layout_print(arena, &mesh, l); }
