@@ -107,13 +107,15 @@ DROPOUT = {"dropout": (0.0, "share of elements dropped in training"),
 RECOMPUTE = {"recompute": (0, "1: the backward computes the inside of every block again")}
 
 
-@network(**SIZES, **DROPOUT, **RECOMPUTE)
+@network(**SIZES, **DROPOUT, **RECOMPUTE, stages=(0, "stages of a pipeline, each with as many blocks, for the key "
+                                                "pipeline_stages; 0: cut where msc finds best"))
 def gpt(g, options):
     """decoder as GPT-2: predicts the next token; x and y are token numbers [batch, seq]"""
     b = Builder(g, options)
     x = b.with_positions(b.embedding(b.tokens(), options.vocab, "embedding"))
     for i in range(options.layers):
-        with g.block(f"layer{i}", recompute=True if options.recompute else None):
+        stage = i * options.stages // options.layers if options.stages else None
+        with g.block(f"layer{i}", recompute=True if options.recompute else None, pipeline_stage=stage):
             x = b.added(x, b.attention(b.layer_norm(x, f"layer{i}.norm1"), f"layer{i}.attention", causal=True),
                         f"layer{i}.attention")
             x = b.added(x, b.feed_forward(b.layer_norm(x, f"layer{i}.norm2"), f"layer{i}.mlp"), f"layer{i}.mlp")
