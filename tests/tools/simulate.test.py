@@ -146,6 +146,17 @@ for options in ("", "--set device_num=4 --set parallel_mode=data_parallel --set 
     m = simulated("own.bin")
     near(f"step with {options}", m["step_ms"], m["planned_step_ms"], 1e-9)
 
+# ---- a search counts what happens once per step once, not once per micro-batch ----
+
+write("many.mlir", layers(4, batch=4096))
+cluster("narrow.json", link=1e10)
+step = {}
+for mode in ("auto_parallel", "data_parallel"):
+    expect(f"compile many.mlir -o many.bin --cluster narrow.json --set device_num=4 --set parallel_mode={mode} "
+           "--set micro_size=16", 0, None)
+    step[mode] = simulated("many.bin", "--cluster", "narrow.json")["step_ms"]
+expect.check(f"16 micro-batches take {step}", step["auto_parallel"] <= 1.001 * step["data_parallel"])
+
 # ---- what is said, and what is wrong ----
 
 cluster("small.json", memory=100000)
@@ -156,8 +167,8 @@ expect("simulate four.bin --cluster h101", 1, lambda err: "" if "h101" in err el
 expect("simulate one.mlir", 1, lambda err: "" if "one.mlir" in err else "the file")
 expect("simulate four.bin -o four.bin", 1, lambda err: "" if "four.bin" in err else "the file")
 expect("simulate", 2, "msc simulate: error: needs PLAN (msc simulate --help)\n")
-expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own")),
-                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut")),
+expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many")),
+                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut", "many")),
                 *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t", "plain",
-                                         "begins")))
+                                         "begins", "narrow")))
 expect.done()

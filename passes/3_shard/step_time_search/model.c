@@ -20,6 +20,7 @@ typedef struct {
   shard_end *source;    /* by use: where the operand comes from; var PRODUCER: from the op that made it */
   size_t *first_use;    /* by op id: the number of its first use in `source` */
   bool *has_flow;       /* by op id of an add: the flow of its gradient into it was made */
+  bool *per_step;       /* by op id: it runs once for all micro-batches of a step */
 } model_builder;
 
 enum { PRODUCER = -2 };
@@ -295,6 +296,7 @@ static void add_flow_of_operand(model_builder *d, const msc_op *op, int t) {
     if (copy >= 0 && f.to.var != f.from.var) f.from = (shard_end){.var = copy, .tensor = 1};
   }
   f.is_gradient = msc_info(op)->flags & MSC_UPDATE && v->def;
+  f.per_step = d->per_step[op->id];
   add_flow(m, f);
 }
 
@@ -382,11 +384,31 @@ static void mark_kept(shard_model *m) {
     }
 }
 
+/* Finds the ops that run once per step, as 4_partition/accumulate.c separates them: updates, and what came with the
+ * optimizer and is used by these alone. */
+static void find_per_step(model_builder *d) {
+  shard_graph *g = d->g;
+  d->per_step = msc_new_array(g->arena, bool, g->num_ops);
+  for (size_t i = g->num_ops; i-- > 0;) {
+    const msc_op *op = g->op[i].op;
+    bool any = false, all = !op->forward && !(msc_info(op)->flags & MSC_TERMINATOR);
+    for (size_t r = 0; r < op->num_out && all; r++)
+      for (const msc_use *u = op->out[r].uses; u && all; u = u->next) any = true, all = d->per_step[u->user->id];
+    d->per_step[op->id] = msc_info(op)->flags & MSC_UPDATE || (any && all);
+  }
+  for (size_t i = 0; i < d->m->num_vars; i++)
+    for (size_t k = 0; k < d->m->var[i].num_members; k++) {
+      shard_member *of = &d->m->var[i].member[k];
+      of->per_step = of->op && d->per_step[of->op->id];
+    }
+}
+
 void shard_model_of(shard_graph *g, shard_model *out_model) {
   shard_model *m = out_model;
   model_builder d = {.m = m, .g = g};
   memset(m, 0, sizeof *m);
   m->g = g;
+  m->num_micro = msc_fact_read(g->func, micro, 1);
   m->room_vars = g->num_groups + g->num_groups / 8 + 16;
   m->var = msc_new_array(g->arena, shard_variable, m->room_vars);
   m->copy_of = msc_new_array(g->arena, int, g->num_values);
@@ -396,6 +418,7 @@ void shard_model_of(shard_graph *g, shard_model *out_model) {
   add_groups(&d);
   add_copies(&d);
   follow_gradients(&d);
+  find_per_step(&d);
   add_all_flows(&d);
   mark_kept(m);
 }

@@ -18,6 +18,7 @@ typedef struct {
   const msc_rule *rule;
   int8_t to_variable[MSC_MAX_LETTERS]; /* own letter -> the variable's, or -1 */
   bool passes;                         /* partial sums over the digits in `pass` of a state go through it */
+  bool per_step;                       /* only updates use its results: it runs once for all micro-batches of a step */
   uint64_t kept; /* bits of operands that stay in memory over the step; each value counts once in a variable */
 } shard_member;
 
@@ -44,12 +45,14 @@ typedef struct {
   const msc_type *type; /* of the value, without a layout */
   shard_end from, to;
   bool is_gradient; /* of a parameter, on its way into the update: shares its bucket with others */
+  bool per_step;    /* its user runs once for all micro-batches of a step */
 } shard_flow;
 
 typedef struct {
   shard_graph *g;
   size_t num_vars, room_vars, num_flows, room_flows;
   size_t num_inner_flows; /* without the flows to results that the model returns whole, which come last */
+  int64_t num_micro;      /* micro-batches of a step; costs are those of one, with its share in what runs per step */
   shard_variable *var;
   shard_flow *flow;
   int *copy_of;     /* by value id: its copy, or -1 */

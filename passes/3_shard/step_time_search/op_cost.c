@@ -70,6 +70,18 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
   return ns + (msc_is_windowed(m->op) ? halo_ns(of, cost, v, m, size) : 0);
 }
 
+int64_t shard_accumulate_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                            const int64_t *parts) {
+  int g = of->num_micro > 1 && m->op && m->rule && msc_info(m->op)->flags & MSC_UPDATE ? msc_operand_called(m->op, "g")
+                                                                                       : -1;
+  if (g < 0) return 0;
+  int64_t size[MSC_MAX_LETTERS];
+  local_sizes(m, parts, size);
+  const msc_type *type = shard_tensor_type(of->g->ctx, v, m, g);
+  double bytes = msc_rule_elems(&m->rule->tensor[g], type, size) * (double)msc_dtype_bytes(type->dtype);
+  return msc_cost_work(cost, type->dtype, 0, bytes); /* the product that makes it reads the sum, too */
+}
+
 /* The number of ranks among which the parallel optimizer cuts an operand of an update, of those that hold the same
  * part. */
 static int64_t count_sharing_ranks(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,

@@ -10,6 +10,10 @@ const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, con
 /* The time of the member's kernel on one device. `parts`: by letter of the variable. */
 int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                       const int64_t *parts);
+/* The time in which an update's gradient is added to those of earlier micro-batches; 0 of other members, and where a
+ * step has one micro-batch. */
+int64_t shard_accumulate_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                            const int64_t *parts);
 /* A lower bound on the time of every plan of the function on so many devices, whatever is overlapped or fused: the
  * arithmetic of its products, shared evenly. */
 int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices);

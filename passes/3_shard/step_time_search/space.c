@@ -22,7 +22,7 @@ typedef struct {
 /* The costs of a flow by the states of both ends. Flows with equal keys, all members above `cost`, share them. */
 typedef struct {
   const msc_type *type;
-  uint64_t is_gradient;
+  uint64_t how;                         /* bit 0: a gradient of a parameter, bit 1: it moves once per step */
   const shard_list *from, *to, *before; /* before: layouts into which an earlier flow brings the value, or NULL */
   const int64_t *cost;                  /* NULL: not made yet */
 } known_table;
@@ -82,7 +82,8 @@ static void put_windows(shard_space *s, const msc_op *op) {
 
 static void put_member(shard_space *s, const shard_variable *v, const shard_member *m) {
   const msc_rule *r = m->rule;
-  put_word(s, (uint64_t)(m->op ? m->op->kind : OP_COUNT) << 32 | (uint64_t)(m->rule ? 1u : 0u) << 1 | m->passes);
+  put_word(s, (uint64_t)(m->op ? m->op->kind : OP_COUNT) << 32 | (uint64_t)m->per_step << 2 |
+                  (uint64_t)(m->rule ? 1u : 0u) << 1 | m->passes);
   if (!r) return;
   put_word(s, (uint64_t)r->num_tensors << 32 | (uint64_t)r->num_in << 16 | (uint64_t)r->linear << 1 | r->joint);
   put_word(s, r->linear_in);
@@ -115,7 +116,8 @@ static void put_flows(shard_space *s, int var) {
     int k = 0;
     while (k < num_seen && seen[k] != f->value) k++;
     if (k == num_seen && k < 64) seen[num_seen++] = f->value;
-    put_word(s, (uint64_t)(f->from.var < 0) << 1 | (uint64_t)(f->to.var < 0) << 2 | f->is_gradient | (uint64_t)k << 8);
+    put_word(s, (uint64_t)(f->from.var < 0) << 1 | (uint64_t)(f->to.var < 0) << 2 | f->is_gradient |
+                    (uint64_t)f->per_step << 3 | (uint64_t)k << 8);
     put_word(s, (uint64_t)f->from.member << 32 | (uint64_t)f->from.tensor);
     put_word(s, (uint64_t)f->to.member << 32 | (uint64_t)f->to.tensor);
     put_word(s, (uint64_t)(uintptr_t)f->from.layout);
@@ -327,6 +329,16 @@ static void add_expansion(shard_space *s, class_entry *e, int member) {
   }
 }
 
+/* Returns the share of a micro-batch in what happens once per step. */
+static int64_t share_of_micro(const shard_space *s, int64_t ns) {
+  int64_t num = s->m->num_micro;
+  return ns < SHARD_IMPOSSIBLE ? ns / num + (ns % num != 0) : ns;
+}
+
+/* Is the flow's value brought into another layout once per step? From stage 2 of the parallel optimizer on gradients
+ * are, for each micro-batch, before they are summed. */
+static bool moves_per_step(const shard_space *s, const shard_flow *f) { return f->per_step && s->o.zero.stage < 2; }
+
 /* Adds, by state, the time of the kernels of all members and the bytes that they keep. */
 static void add_work(shard_space *s, class_entry *e) {
   const shard_variable *v = e->c.like;
@@ -337,7 +349,9 @@ static void add_work(shard_space *s, class_entry *e) {
       bool parameters;
       double bytes = shard_kept_bytes(s->m, &s->o.zero, v, &v->member[k], parts, &parameters);
       int64_t whole = bytes < 1e18 ? (int64_t)bytes : (int64_t)1e18;
-      e->c.ns[i] += shard_work_ns(s->m, s->o.cost, v, &v->member[k], parts);
+      int64_t ns = shard_work_ns(s->m, s->o.cost, v, &v->member[k], parts);
+      e->c.ns[i] += v->member[k].per_step ? share_of_micro(s, ns) : ns;
+      e->c.ns[i] += shard_accumulate_ns(s->m, s->o.cost, v, &v->member[k], parts);
       e->c.bytes[i] += whole;
       if (parameters) e->c.parameter_bytes[i] += whole;
     }
@@ -355,9 +369,9 @@ static const int64_t *make_flow_table(shard_space *s, const shard_flow *f, const
   const msc_type *type = f->type;
   const struct {
     const msc_type *type;
-    uint64_t is_gradient;
+    uint64_t how;
     const shard_list *from, *to, *before;
-  } key = {type, f->is_gradient, from, to, before};
+  } key = {type, f->is_gradient | (uint64_t)moves_per_step(s, f) << 1, from, to, before};
   known_table *known = msc_table_at(&s->tables, &key);
   if (known->cost) return known->cost;
   int64_t *cost = msc_new_array(s->arena, int64_t, (size_t)from->num_states * (size_t)to->num_states);
@@ -366,6 +380,8 @@ static const int64_t *make_flow_table(shard_space *s, const shard_flow *f, const
   for (int i = 0; i < from->num_distinct; i++)
     shard_price_row(s->o.prices, type, f->is_gradient, from->distinct[i], to->num_distinct, to->distinct,
                     price + i * to->num_distinct);
+  for (int i = 0; i < from->num_distinct * to->num_distinct && moves_per_step(s, f); i++)
+    price[i] = share_of_micro(s, price[i]);
   for (int i = 0; i < from->num_states; i++) {
     const int64_t *row = price + from->at[i] * to->num_distinct;
     for (int j = 0; j < to->num_states; j++)
@@ -407,7 +423,8 @@ static void add_own_flows(shard_space *s, int var) {
     for (int k = 0; k < e->c.num_states; k++) {
       int have = from->distinct[from->at[k]], want = to->distinct[to->at[k]];
       if (have == want || (before && before->distinct[before->at[k]] == want)) continue;
-      e->c.ns[k] += shard_price(s->o.prices, f->value->type, f->is_gradient, have, want);
+      int64_t ns = shard_price(s->o.prices, f->value->type, f->is_gradient, have, want);
+      e->c.ns[k] += moves_per_step(s, f) ? share_of_micro(s, ns) : ns;
       if (e->c.ns[k] > SHARD_IMPOSSIBLE) e->c.ns[k] = SHARD_IMPOSSIBLE;
     }
   }
