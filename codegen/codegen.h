@@ -23,7 +23,8 @@ typedef struct msc_codegen msc_codegen;
 /* What code is made for. */
 typedef struct {
   const msc_target *target;
-  const char *cpu;  /* the CPU's name in codegen/cpu.def; NULL: this machine */
+  const char *cpu;  /* the CPU's name in codegen/cpu.def, of a GPU's target that of its host; NULL: this machine */
+  const msc_loc *cpu_loc; /* where its name was given */
   int arch;         /* CUDA: the GPU to make machine code for, as 90 for sm_90; 0: none, only PTX */
   int vector_bytes; /* of a CPU's vectors: 16, 32 or 64, even if it has none so wide; 0: the fastest */
 } msc_code_target;

@@ -255,7 +255,7 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
   const char *text = w->target ? w->target : "cpu", *arch = strchr(text, ':');
   const char *name = msc_intern_n(ctx, text, arch ? (size_t)(arch - text) : strlen(text));
   char *end = NULL;
-  *out = (msc_code_target){.target = msc_target_named(name), .cpu = w->cpu};
+  *out = (msc_code_target){.target = msc_target_named(name), .cpu = w->cpu, .cpu_loc = w->cpu_loc};
   if (!out->target)
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
                      "there is no target '%s'; there are %s and, with machine code for one GPU, cuda:sm_90", name,
@@ -266,9 +266,6 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
                      "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later",
                      arch + 1, name);
-  if (out->cpu && !out->target->has_cpu_levels)
-    return msc_error(ctx, MSC_E_CONFIG, w->cpu_loc,
-                     "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
   return true;
 }
 

@@ -183,9 +183,16 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
   *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
+  bool host_works = runs_on_host(m);
+  if (target->cpu && !target->target->is_host && !host_works) {
+    msc_error(ctx, MSC_E_CONFIG, target->cpu_loc,
+              "it is for --target cpu, or for ops with primitive_target beside a GPU, and there is none; a GPU's "
+              "architecture is said as cuda:sm_90");
+    return NULL;
+  }
   making making_it = {p, msc_codegen_begin(ctx, target), NULL, wants, user};
   if (!making_it.cg) return NULL;
-  if (runs_on_host(m)) {
+  if (host_works) {
     msc_code_target host = {.target = target->target->host, .cpu = target->cpu, .vector_bytes = target->vector_bytes};
     making_it.host = msc_codegen_begin(ctx, &host);
     if (!making_it.host) {

@@ -22,7 +22,6 @@ typedef struct msc_target {
 
   /* what the command line may say for this target, and the defaults */
   int least_arch;                /* the least that --target NAME:sm_ARCH may say; 0: it takes no architecture */
-  bool has_cpu_levels;           /* --mcpu may name a CPU */
   const char *cluster;           /* the description compiled for without --cluster; NULL: this machine's */
   bool deterministic;            /* the key `deterministic` when it is absent */
 

@@ -3,7 +3,6 @@
 
 const msc_target msc_target_cpu = {
     MSC_TARGET_ROW(cpu),
-    .has_cpu_levels = true,
     .deterministic = true,
     .is_host = true,
     .caches_tables = true,

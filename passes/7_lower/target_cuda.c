@@ -8,7 +8,6 @@ const msc_target msc_target_cuda = {
     .is_gpu = true,
     .makes_ptx = true,
     .host = &msc_target_cpu,
-    .has_cpu_levels = true,
     .steps_of_input = 2, /* the next step's are copied there while one runs */
     .takes_strides = true,
     .product_workspace = 32 << 20, /* for an H100 */

@@ -443,7 +443,8 @@ refused(
     "[E0110]"
 )
 refused("plain.fbs --target cuda --mcpu haswell",
-        "--mcpu: error: it is for --target cpu; of cuda the architecture is said as cuda:sm_90 [E0110]")
+        "--mcpu: error: it is for --target cpu, or for ops with primitive_target beside a GPU, and there is none; a "
+        "GPU's architecture is said as cuda:sm_90 [E0110]")
 refused(
     "plain.fbs --mcpu nonsense",
     'msc: error: unknown CPU name "nonsense"; "native" is this machine, others are "x86-64-v3" or "skylake-avx512" '
