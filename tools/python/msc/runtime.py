@@ -54,7 +54,8 @@ class _Options(Structure):
                 ("local_ranks", c_int), ("token", c_char_p), ("host", c_char_p), ("led", c_bool), ("silence_ms", c_int),
                 ("meet_ms", c_int), ("recover", c_bool), ("allocate", c_void_p), ("release", c_void_p),
                 ("memory_user", c_void_p), ("offload_path", c_char_p), ("servers", c_int), ("server", c_int),
-                ("family", c_void_p), ("num_family", c_int), ("cores", c_int), ("parameters_of", c_void_p)]
+                ("family", c_void_p), ("num_family", c_int), ("cores", c_int), ("parameters_of", c_void_p),
+                ("server_hosts", c_char_p)]
 
 
 # name -> (result, arguments); a status is a pointer, NULL when all went well
