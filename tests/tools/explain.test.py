@@ -204,6 +204,8 @@ expect.check("not all were compared", kept["search"]["step_ns"] > 0 == kept["sea
 expect(
     "explain least.bin", 0, "", lambda text: "" if "\nthe search's own figure is " in text and
     " ms; of strategies with whole axes none takes less\n" in text else text)
+compiled("many.bin", "--set", "search_mode=dynamic_programming", "--set", "micro_size=2", "--cluster", "h100")
+expect("explain many.bin", 0, "", lambda text: "" if " ms for each of 2 micro-batches; " in text else text)
 free = [o for o in least["ops"] if o["by"] == "search" and "next" in o]
 expect.check(f"no op is better elsewhere: {[(o['op'], o['next_costs_ns']) for o in free if o['next_costs_ns'] < 0]}",
              free and all(o["next_costs_ns"] >= 0 for o in free))
@@ -426,5 +428,5 @@ for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir",
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
                 "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin", "stages.fbs", "stages.bin",
-                "rows.mlir", "rows.bin")
+                "rows.mlir", "rows.bin", "many.bin")
 expect.done()

@@ -265,7 +265,10 @@ static void print_head(cli_output *out, const json_t *all) {
   double ns = member_number(search, "step_ns"), least = member_number(search, "at_least_ns");
   if (!search) return;
   const char *of = member_text(search, "compared");
-  cli_printf(out, "the search's own figure is %.3f ms; ", ns / 1e6);
+  double micro = member_number(search, "micro_batches");
+  cli_printf(out, "the search's own figure is %.3f ms", ns / 1e6);
+  if (micro > 1) cli_printf(out, " for each of %.0f micro-batches", micro);
+  cli_printf(out, "; ");
   if (least <= 0) return cli_printf(out, "how much less is possible was not looked at\n");
   if (strcmp(of, "all") != 0) cli_printf(out, "of strategies with %s none takes less", of);
   else cli_printf(out, "no strategy takes less");

@@ -20,7 +20,8 @@ typedef struct {
  * that the user decided. */
 typedef struct {
   shard_way way;
-  int64_t step_ns, bytes;   /* time of all kernels and layout changes, one after the other; memory kept */
+  /* the time of all kernels and layout changes of a micro-batch, one after the other; memory kept */
+  int64_t step_ns, bytes;
   int64_t work_ns, move_ns; /* how much more time kernels, and layout changes, take than as decided */
   size_t num_changed;
   const char **changed; /* the other ops that are cut otherwise, and how: "dense2: m {dp}" */

@@ -73,7 +73,7 @@ module attributes {msc.mesh = #msc.mesh<"tp=2">} {
       micro_mean = true,
       results = ["loss", "g", "b", "v", "w"],
       searched = true,
-      step_ns = 146799 : i64,
+      step_ns = 142663 : i64,
       sym_name = "train",
       ties = [-1, 2, 3, 4, 5]} : () -> ()
 }
