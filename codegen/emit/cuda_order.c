@@ -288,7 +288,8 @@ static void emit_unique(gpu_builtin *o, LLVMValueRef thread) {
 
 /* ---- the function ---- */
 
-int msc_cuda_order_threads(const msc_builtin_launch *l) {
+/* The threads of a block, which has as many items. */
+static int threads_of_block(const msc_builtin_launch *l) {
   return l->number == MSC_BUILTIN_UNIQUE ? MSC_UNIQUE_THREADS : MSC_ORDER_THREADS;
 }
 
@@ -332,7 +333,7 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
   for (size_t i = 0; i < num; i++) {
     msc_builtin_call *g = &launch[i];
     *g = (msc_builtin_call){.launch = *l, .num_buffers = num_buffers};
-    g->launch.extent = count_items(l), g->launch.grain = (uint64_t)msc_cuda_order_threads(l);
+    g->launch.extent = count_items(l), g->launch.grain = (uint64_t)threads_of_block(l);
     g->launch.bytes = l->bytes / num, g->launch.flops = l->flops / num;
     for (size_t k = 0; k < num_buffers; k++) g->buffer[k] = (uint32_t)k;
     if (!sorts) continue;

@@ -331,6 +331,5 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
                                           size_t *out_num);
 /* Emits a kernel of ir/abi/builtin.h for a GPU; element types and kinds are part of the code. */
 void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueRef fn);
-int msc_cuda_order_threads(const msc_builtin_launch *l); /* threads of a block, which has as many items */
 
 #endif

@@ -115,6 +115,18 @@ bool shard_widens_gradient(const msc_op *op) {
          op->out[0].type->dtype == MSC_F32;
 }
 
+bool shard_runs_per_step(const msc_op *op, const bool *per_step) {
+  if (msc_info(op)->flags & MSC_UPDATE) return true;
+  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR) return false;
+  bool any = false;
+  for (size_t i = 0; i < op->num_out; i++)
+    for (const msc_use *u = op->out[i].uses; u; u = u->next) {
+      if (!per_step[u->user->id]) return false;
+      any = true;
+    }
+  return any;
+}
+
 const msc_layout *shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split) {
   msc_layout raw;
   memset(&raw, 0, sizeof raw);

@@ -27,18 +27,9 @@ static bool widens_gradient(const msc_op *op) {
   return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4;
 }
 
-/* True if every use of op leads to an update only. Gradient ops name a forward op; ops without one came with the
- * optimizer. */
+/* True if every use of op leads to an update only. A cast that widens a gradient comes before the sum. */
 static bool is_used_by_updates_only(const accumulator *a, const msc_op *op) {
-  if (msc_info(op)->flags & MSC_UPDATE) return true;
-  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && widens_gradient(op))) return false;
-  bool any = false;
-  for (size_t i = 0; i < op->num_out; i++)
-    for (const msc_use *u = op->out[i].uses; u; u = u->next) {
-      if (!a->per_step[u->user->id]) return false;
-      any = true;
-    }
-  return any;
+  return !(a->wide && widens_gradient(op)) && shard_runs_per_step(op, a->per_step);
 }
 
 static const msc_attr_value *stage_attr_of(const msc_value *v) {

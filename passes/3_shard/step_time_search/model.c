@@ -384,18 +384,10 @@ static void mark_kept(shard_model *m) {
     }
 }
 
-/* Finds the ops that run once per step, as 4_partition/accumulate.c separates them: updates, and what came with the
- * optimizer and is used by these alone. */
 static void find_per_step(model_builder *d) {
   shard_graph *g = d->g;
   d->per_step = msc_new_array(g->arena, bool, g->num_ops);
-  for (size_t i = g->num_ops; i-- > 0;) {
-    const msc_op *op = g->op[i].op;
-    bool any = false, all = !op->forward && !(msc_info(op)->flags & MSC_TERMINATOR);
-    for (size_t r = 0; r < op->num_out && all; r++)
-      for (const msc_use *u = op->out[r].uses; u && all; u = u->next) any = true, all = d->per_step[u->user->id];
-    d->per_step[op->id] = msc_info(op)->flags & MSC_UPDATE || (any && all);
-  }
+  for (size_t i = g->num_ops; i-- > 0;) d->per_step[g->op[i].op->id] = shard_runs_per_step(g->op[i].op, d->per_step);
   for (size_t i = 0; i < d->m->num_vars; i++)
     for (size_t k = 0; k < d->m->var[i].num_members; k++) {
       shard_member *of = &d->m->var[i].member[k];
