@@ -190,6 +190,11 @@ static void note_kinds(simulating *s, uint32_t section) {
 
 /* ---- sums ---- */
 
+double msc_hidden_share(const msc_group_traffic *g) {
+  if (!g->link_ns) return 1;
+  return g->exposed_ns < g->link_ns ? 1 - (double)g->exposed_ns / (double)g->link_ns : 0;
+}
+
 static msc_group_traffic *traffic_of_group(simulating *s, msc_simulated_stage *to, const char *axes) {
   for (size_t i = 0; i < to->num_groups; i++)
     if (!strcmp(to->group[i].axes, axes)) return &to->group[i];
@@ -222,6 +227,8 @@ static void add_event(void *user, const msc_timeline_event *e) {
   if (kind < MSC_NUM_TIMES) to->time[kind] += e->end - e->begin;
   if (e->activity == MSC_WAITS_COLLECTIVE)
     traffic_of_group(s, to, axes_of_call(s, e->section, e->index))->exposed_ns += e->end - e->begin;
+  if (e->activity == MSC_BUSY_LINK)
+    traffic_of_group(s, to, axes_of_call(s, e->section, e->index))->link_ns += e->end - e->begin;
   if (e->activity == MSC_BUSY_TRANSFER) to->transfer_ns += e->end - e->begin;
   if (s->begin > e->begin) s->begin = e->begin;
 }

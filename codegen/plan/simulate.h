@@ -20,12 +20,15 @@ typedef enum {
   MSC_NUM_TIMES
 } msc_time_kind;
 
-/* The traffic of one stage in one group of ranks, such as "{dp,tp:(1)2}": the time in which only its collectives work,
- * and the bytes that one rank receives in a step. */
+/* The traffic of one stage in one group of ranks, such as "{dp,tp:(1)2}": the time that its collectives take, the part
+ * of it in which nothing else works, and the bytes that one rank receives in a step. */
 typedef struct {
   const char *axes;
-  uint64_t exposed_ns, bytes;
+  uint64_t link_ns, exposed_ns, bytes;
 } msc_group_traffic;
+
+/* Returns the share of the group's collectives that runs beside calls; 1 if they take no time. */
+double msc_hidden_share(const msc_group_traffic *g);
 
 /* What a rank of the stage does in a step: time[] and the groups' exposed_ns add up to the step's time. */
 typedef struct {

@@ -77,6 +77,28 @@ for link in (2e9, 4e9):
     (stage,) = simulated("four.bin", "--cluster", cluster("fast.json", link=link))["stages"]
     near(f"exposed at {link} bytes/s", sum(stage["exposed_ms"].values()), (410 + sent / (link / 1e9)) / 1e6, 2e-3)
 
+# ---- what of the gradients' all_reduces runs beside the backward, as the trace shows it ----
+
+write("deep.mlir", layers(4))
+shares = []
+for link in (1e9, 4e9, 64e9):
+    cluster("deep.json", link=link, latency_ns=1, launch_ns=1, flops=1e11)
+    expect("compile deep.mlir -o deep.bin --cluster deep.json --set device_num=4 --set parallel_mode=data_parallel", 0,
+           None)
+    (stage,) = simulated("deep.bin", "--trace", "t.json")["stages"]
+    events = [e for e in json.load(open("t.json"))["traceEvents"] if e["ph"] == "X"]
+    calls, links = ([(e["ts"], e["ts"] + e["dur"]) for e in events if e["cat"] == c] for c in ("call", "collective"))
+    busy = sum(end - begin for begin, end in links)
+    beside = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in links for b in calls)
+    (link_ms,), (received,), (hidden,) = (stage[k].values() for k in ("link_ms", "received_bytes", "hidden_bytes"))
+    near(f"time of collectives at {link} bytes/s", link_ms, busy / 1e3, 1e-5)
+    near(f"hidden bytes at {link} bytes/s", hidden, received * beside / busy, received * 1e-4)
+    shares.append(hidden / received)
+    said = f"{received} bytes a step in {link_ms:.3f} ms, {100 * shares[-1]:.1f} % of it beside calls"
+    text = expect("simulate deep.bin").stdout.decode()
+    expect.check(f"'{said}' is not in {text}", said in text)
+expect.check(f"faster links hide more: {shares}", shares[0] < 0.1 < shares[1] < 0.9 < shares[2])
+
 # ---- a pipeline: four stages alike, eight micro-batches; what is not its own work is a bubble or a message ----
 
 write("four.mlir", layers(4, 4))
@@ -167,8 +189,8 @@ expect("simulate four.bin --cluster h101", 1, lambda err: "" if "h101" in err el
 expect("simulate one.mlir", 1, lambda err: "" if "one.mlir" in err else "the file")
 expect("simulate four.bin -o four.bin", 1, lambda err: "" if "four.bin" in err else "the file")
 expect("simulate", 2, "msc simulate: error: needs PLAN (msc simulate --help)\n")
-expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many")),
-                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut", "many")),
+expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many", "deep")),
+                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut", "many", "deep")),
                 *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t", "plain",
-                                         "begins", "narrow")))
+                                         "begins", "narrow", "deep")))
 expect.done()

@@ -34,8 +34,10 @@ static void print_stage(cli *c, cli_output *out, const msc_simulation *m, uint32
     print_share(out, msc_arena_printf(a, "collectives among %s, exposed", s->group[i].axes), s->group[i].exposed_ns,
                 m->step_ns);
   for (size_t i = 0; i < s->num_groups; i++)
-    cli_printf(out, "  received in collectives among %s: %" PRIu64 " bytes a step\n", s->group[i].axes,
-               s->group[i].bytes);
+    cli_printf(out,
+               "  received in collectives among %s: %" PRIu64 " bytes a step in %.3f ms, %.1f %% of it beside calls\n",
+               s->group[i].axes, s->group[i].bytes, simulation_ms(s->group[i].link_ns),
+               100 * msc_hidden_share(&s->group[i]));
   if (s->message_bytes) cli_printf(out, "  received in messages: %" PRIu64 " bytes a step\n", s->message_bytes);
   if (s->transfers)
     cli_printf(out, "  transfers of what is offloaded: %" PRIu64 ", %" PRIu64 " bytes a step\n", s->transfers,

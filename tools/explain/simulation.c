@@ -2,17 +2,21 @@
 #include "tools/explain/simulation.h"
 
 static json_t *stage_json(const msc_simulated_stage *s, uint32_t number) {
-  json_t *time = json_object(), *exposed = json_object(), *received = json_object();
+  json_t *time = json_object(), *exposed = json_object(), *link = json_object(), *received = json_object(),
+         *hidden = json_object();
   for (int i = 0; i < MSC_NUM_TIMES; i++)
     json_object_set_new(time, msc_time_name((msc_time_kind)i), json_real(simulation_ms(s->time[i])));
   for (size_t i = 0; i < s->num_groups; i++) {
     json_object_set_new(exposed, s->group[i].axes, json_real(simulation_ms(s->group[i].exposed_ns)));
+    json_object_set_new(link, s->group[i].axes, json_real(simulation_ms(s->group[i].link_ns)));
     json_object_set_new(received, s->group[i].axes, json_integer((json_int_t)s->group[i].bytes));
+    double arrived = (double)s->group[i].bytes * msc_hidden_share(&s->group[i]);
+    json_object_set_new(hidden, s->group[i].axes, json_integer((json_int_t)arrived));
   }
-  return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "stage", (int)number, "ms", time, "exposed_ms", exposed,
-                   "received_bytes", received, "message_bytes", (json_int_t)s->message_bytes, "persistent_bytes",
-                   (json_int_t)s->persistent_bytes, "carried_bytes", (json_int_t)s->carried_bytes, "scratch_bytes",
-                   (json_int_t)s->scratch_bytes);
+  return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "stage", (int)number, "ms", time, "exposed_ms",
+                   exposed, "link_ms", link, "received_bytes", received, "hidden_bytes", hidden, "message_bytes",
+                   (json_int_t)s->message_bytes, "persistent_bytes", (json_int_t)s->persistent_bytes, "carried_bytes",
+                   (json_int_t)s->carried_bytes, "scratch_bytes", (json_int_t)s->scratch_bytes);
 }
 
 json_t *simulation_json(const char *plan, const msc_simulation *m) {
