@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""calibrate: msc calibrate --target cuda on the stand-in: a description with the GPU's properties, measured products,
-and links where there are several GPUs, that the compiler takes; a measured product decides what a plan predicts."""
+"""calibrate: msc calibrate --target cuda on the stand-in: a description with the GPU's properties, its bandwidth, the
+time of a launch, measured products, and links where there are several GPUs, that the compiler takes; a measured product
+decides what a plan predicts."""
 import json
 import os
 import shutil
@@ -59,6 +60,16 @@ def main():
     two = json.load(open("two.json"))
     assert not done.stderr and json.loads(done.stdout) == two, done.stderr
     assert 1e5 < two["levels"][0]["bytes_per_s"] < 1e13 and two["levels"][0]["latency_ns"] >= 1, two["levels"]
+
+    # what the stand-in is told to take longer is what is measured: launches of small products, then the copying kernel
+    assert 0 < device["launch_ns"] and 1e6 < device["bytes_per_s"] < 1e12, device
+    slow = ["calibrate", "--target", "cuda", "--quick", "-o", "slow.json"]
+    run(*slow, **gpu, MSC_STANDIN_SLOW="product:3000")
+    launch_ns = json.load(open("slow.json"))["device"]["launch_ns"]
+    assert 3e6 <= launch_ns <= 6e6, launch_ns
+    run(*slow, **gpu, MSC_STANDIN_SLOW="kernel:300000")
+    rate, moved = json.load(open("slow.json"))["device"]["bytes_per_s"], 12 * (device["memory_bytes"] // 32 // 4)
+    assert moved / 0.6 <= rate <= moved / 0.3, rate  # 300 ms for three tensors of as many elements of f32
 
     steps = []
     device["flops_per_s"] = dict.fromkeys(TYPES, 1e15)  # nothing is slower for the peak
