@@ -22,9 +22,13 @@ void eval_cast(msc_eval *e) {
  * this one. */
 void eval_accumulate(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
-  double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, MSC_FACT(count));
-  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index))
-    msc_piece_put(e, 0, index, (msc_scalar){.f = factor * msc_piece_get(e, 0, index).f});
+  int64_t factor = msc_op_bool(e->op, "mean") ? 1 : msc_op_int(e->op, MSC_FACT(count));
+  bool is_float = msc_is_float(e->out[0].dtype);
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
+    msc_scalar x = msc_piece_get(e, 0, index);
+    msc_piece_put(e, 0, index,
+                  is_float ? (msc_scalar){.f = (double)factor * x.f} : (msc_scalar){.u = (uint64_t)factor * x.u});
+  }
 }
 
 /* ---- two numbers ---- */

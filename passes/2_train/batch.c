@@ -1,8 +1,8 @@
 /* batch.c: finds, for each value of a function, what the batch is to it, from the batch dimensions of the inputs.
  *
  * The function is read as if the batch came in several parts: a value is the same for all parts, has its part of a
- * dimension, or is the mean or the sum over the parts of what each has. A value that mixes samples in another way has
- * no such form. */
+ * dimension, or is the mean or the sum over the parts of what each has, or is made of these. A value that mixes samples
+ * in another way has no such form. */
 #include <math.h>
 #include <string.h>
 
@@ -49,8 +49,10 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose) {
 
 static void read_input_facts(reading *r) {
   for (size_t i = 0; i < r->f->body->num_args; i++) {
+    msc_batch_fact *f = fact_of(r, r->f->body->args[i]);
     int dim = msc_batch_dim(r->f, i);
-    if (dim >= 0) *fact_of(r, r->f->body->args[i]) = msc_batch_part(dim, 1);
+    if (dim >= 0) *f = msc_batch_part(dim, 1);
+    f->is_of_data = msc_arg_role(r->f, i) != MSC_ROLE_PARAMETER;
   }
 }
 
@@ -361,6 +363,20 @@ static bool is_cast_of_count(const msc_op *op) {
          msc_is_float(op->out[0].type->dtype) && msc_dtype_bytes(op->out[0].type->dtype) >= 4;
 }
 
+bool msc_batch_is_total(const msc_batch_fact *f) {
+  return f->is_of_data &&
+         (f->meaning == MSC_BATCH_MEAN || f->meaning == MSC_BATCH_SUM || f->meaning == MSC_BATCH_TOTAL);
+}
+
+/* True for a product with, or quotient by, what the whole batch has of data, in the view of all samples: as a value of
+ * the whole batch it counts among the means. */
+static bool is_scaled_by_total(const reading *r, const msc_op *op) {
+  if (r->view != MSC_BATCH_WHOLE || (op->kind != OP_mul && op->kind != OP_div)) return false;
+  int total = !(op->kind == OP_mul && msc_batch_is_total(fact_of(r, op->in[0].value)));
+  return msc_batch_is_total(fact_of(r, op->in[total].value)) &&
+         fact_of(r, op->in[!total].value)->meaning <= MSC_BATCH_TOTAL;
+}
+
 /* The meaning of the result of an op without samples. An op that is linear in one operand keeps the meaning of that
  * operand if the others are the same for all parts. An op that is linear in all operands together, as add, makes a
  * sum of sums. From sums beside means, or beside values that are the same for all parts, it makes a mean, once
@@ -373,6 +389,7 @@ static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op 
   for (size_t i = 0; i < op->num_in; i++) {
     msc_batch_meaning m = (msc_batch_meaning)fact_of(r, op->in[i].value)->meaning;
     bool is_linear = i < 32 && rule->linear_in >> i & 1;
+    if (m == MSC_BATCH_TOTAL) m = r->view == MSC_BATCH_WHOLE ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
     if (is_linear) linear |= 1u << m;
     if (m == MSC_BATCH_SAME) continue;
     if (!is_linear || m == MSC_BATCH_MIXED) return MSC_BATCH_MIXED;
@@ -383,6 +400,16 @@ static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op 
   if (!has_sum) return MSC_BATCH_MEAN;
   if (!rule->joint || !has_others) return MSC_BATCH_SUM;
   return msc_is_float(op->out[0].type->dtype) ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
+}
+
+/* The meaning of the result of an op without samples; `present`: the meanings of its operands, a bit each. */
+static msc_batch_meaning combine_operands(const reading *r, const msc_op *op, const msc_rule *rule, unsigned present,
+                                          bool is_of_data) {
+  if (is_weighted_mean(r, op) || msc_batch_divides_sum(r, op)) return MSC_BATCH_MEAN;
+  msc_batch_meaning m = combine_linear_operands(r, op, rule);
+  bool adds_to_sum = present >> MSC_BATCH_SUM & 1 && m == MSC_BATCH_MEAN;
+  if (is_of_data && (m == MSC_BATCH_MIXED || adds_to_sum || present >> MSC_BATCH_TOTAL & 1)) return MSC_BATCH_TOTAL;
+  return m == MSC_BATCH_MIXED && is_scaled_by_total(r, op) ? MSC_BATCH_MEAN : m;
 }
 
 /* True if operand is a sum that op uses as a mean. A weighted mean divides a sum by a sum, both as they are; a sum that
@@ -414,7 +441,7 @@ bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor
 /* The op that mixes samples: that of the first mixed operand, or op itself. */
 static const msc_op *find_mixer(const reading *r, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
-    if (fact_of(r, op->in[i].value)->meaning == MSC_BATCH_MIXED) return fact_of(r, op->in[i].value)->mixer;
+    if (fact_of(r, op->in[i].value)->mixer) return fact_of(r, op->in[i].value)->mixer;
   return op;
 }
 
@@ -434,7 +461,8 @@ static bool sees_part_alone(const reading *r, const msc_op *op) {
   return msc_sees_part(op) || (op->kind == OP_batch_norm && msc_op_bool(op, "training"));
 }
 
-static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
+/* Sets the meanings of the results of op; is_of_data: no operand depends on a parameter. */
+static bool read_meanings(reading *r, const msc_op *op, bool is_of_data, msc_arena *arena) {
   msc_rule rule;
   msc_batch_letters b = {0};
   unsigned present = 0;
@@ -453,10 +481,17 @@ static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
     if (mixed) f->meaning = MSC_BATCH_MIXED;
     else if (sees_part_alone(r, op)) *f = fact_at(msc_batch_place_of(&b, &rule, op->num_in + i, 0));
     else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, &b);
-    else if (is_weighted_mean(r, op) || msc_batch_divides_sum(r, op)) f->meaning = MSC_BATCH_MEAN;
-    else f->meaning = (uint8_t)combine_linear_operands(r, op, &rule);
-    if (f->meaning == MSC_BATCH_MIXED) f->mixer = find_mixer(r, op);
+    else f->meaning = (uint8_t)combine_operands(r, op, &rule, present, is_of_data);
+    if (f->meaning == MSC_BATCH_MIXED || f->meaning == MSC_BATCH_TOTAL) f->mixer = find_mixer(r, op);
   }
+  return true;
+}
+
+static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
+  bool is_of_data = true;
+  for (size_t i = 0; i < op->num_in; i++) is_of_data &= fact_of(r, op->in[i].value)->is_of_data;
+  MSC_TRY(read_meanings(r, op, is_of_data, arena));
+  for (size_t i = 0; i < op->num_out; i++) fact_of(r, &op->out[i])->is_of_data = is_of_data;
   return true;
 }
 

@@ -9,13 +9,15 @@ typedef enum {
   MSC_BATCH_PART,  /* every part has its share of a dimension */
   MSC_BATCH_MEAN,  /* the mean over the parts */
   MSC_BATCH_SUM,   /* the sum over the parts */
-  MSC_BATCH_MIXED, /* neither */
+  MSC_BATCH_TOTAL, /* made, not linearly, of means and sums that no parameter touches, as max(1, number of labels) */
+  MSC_BATCH_MIXED, /* none of these */
   MSC_BATCH_OWN,   /* every part has a value of its own, kept elsewhere: see batch_parts.h */
 } msc_batch_meaning;
 
 typedef struct {
   uint8_t meaning, dim; /* dim: for PART, the batch dimension */
-  const msc_op *mixer;  /* for MIXED: the op that mixes samples */
+  bool is_of_data;      /* depends on no parameter; false: may depend on one */
+  const msc_op *mixer;  /* for MIXED and TOTAL: the op that mixes samples */
   /* for PART: `dim` holds this many runs of all samples, one behind the other. [t,n,c] reshaped to [tn,c] has t runs */
   int64_t outer;
 } msc_batch_fact;
@@ -64,6 +66,10 @@ void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact);
 /* True if op divides a sum over samples by their number, in the view of all samples: the result is their mean. */
 bool msc_batch_divides_sum(const msc_batch_reading *r, const msc_op *op);
 
+/* True for a value that the whole batch has of data: a mean or sum over it that no parameter touches, or what is made
+ * of those. */
+bool msc_batch_is_total(const msc_batch_fact *f);
+
 /* The batch dimension of an argument that is an input; -1: none. */
 int msc_batch_dim(const msc_func *f, size_t arg);
 /* True if v, whose samples lie at `place`, has equal values for all of them, so that any part can stand for another. */
@@ -94,8 +100,8 @@ typedef struct msc_pass_ctx msc_pass_ctx;
  * its terms do not allow that, with means over all rows. Leaves every other loss as it is. False after a report. */
 bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f);
 /* True if the parallel mode allows quotients of sums and the loss is one: a sum over the batch that depends on
- * parameters, divided by one that does not. `fact`: by value id, in the view MSC_BATCH_MARKED; values that were made
- * later have ids from num_facts on. */
+ * parameters, divided by what the whole batch has of data. `fact`: by value id, in the view MSC_BATCH_MARKED; values
+ * that were made later have ids from num_facts on. */
 bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact, size_t num_facts);
 
 #endif

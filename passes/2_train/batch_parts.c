@@ -107,7 +107,8 @@ static const char *prepare_operand(part_builder *z, size_t i) {
   const msc_batch_fact *f = msc_batch_of(&z->p->facts, v);
   msc_own *own = own_value_of(z->p, v);
   if (f->meaning == MSC_BATCH_MIXED) return "it reads what mixes samples in a way that is not supported yet";
-  if ((f->meaning == MSC_BATCH_MEAN || f->meaning == MSC_BATCH_SUM) && own->r != z->r) {
+  bool is_of_all = f->meaning == MSC_BATCH_MEAN || f->meaning == MSC_BATCH_SUM || f->meaning == MSC_BATCH_TOTAL;
+  if (is_of_all && own->r != z->r) {
     const char *why = compute_source_by_parts(z, v);
     if (why) return why;
     own = own_value_of(z->p, v);

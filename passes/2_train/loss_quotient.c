@@ -1,5 +1,5 @@
 /* loss_quotient: a loss with means over kept rows, whose number in the whole batch no micro-batch knows -> a quotient
- * of two sums over the batch, which micro-batches add up apart.
+ * of what micro-batches add up apart: a sum over the batch, and sums that the divisor is made of.
  *
  * The loss is read as a tree that is linear in its terms. If all quotients among them have one divisor d, and other
  * terms s are the same for all micro-batches, then n/d + s = (n + s * d) / d. Beside a mean over all samples there is
@@ -15,7 +15,6 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   const msc_batch_fact *fact; /* by value id */
-  const bool *is_trained;     /* by value id: the value depends on a parameter */
   bool *is_term;              /* by value id: the loss is linear in the value */
   msc_value **product;        /* by value id: the value times the divisor; NULL: not built */
   const msc_op *first;        /* term that is a quotient; NULL: none so far */
@@ -65,22 +64,11 @@ static bool is_mean_of_kept_rows(const msc_op *op) {
          msc_dtype_bytes(op->out[0].type->dtype) >= 4; /* f16 and bf16 have not the numbers */
 }
 
-/* Finds, by value id, what depends on a parameter. Ops made since the values were numbered are left out. */
-static bool *mark_trained_values(const quotient_maker *q) {
-  bool *mark = msc_new_array(q->pass->scratch, bool, q->num_values);
-  for (size_t i = 0; i < q->f->body->num_args; i++)
-    if (msc_arg_role(q->f, i) == MSC_ROLE_PARAMETER) mark[q->f->body->args[i]->id] = true;
-  for (const msc_op *op = q->f->body->first; op; op = op->next)
-    for (size_t i = 0; i < op->num_in; i++)
-      for (size_t o = 0; o < op->num_out && op->in[i].value->id < q->num_values; o++)
-        if (op->out[o].id < q->num_values) mark[op->out[o].id] |= mark[op->in[i].value->id];
-  return mark;
-}
-
-/* True for a quotient of two sums over the batch, of which parameters touch the first only. */
+/* True for a quotient whose dividend is a sum or mean over the batch that depends on parameters, and whose divisor is
+ * what the whole batch has of data. */
 static bool is_quotient_of_sums(const quotient_maker *q, const msc_op *op) {
-  return op->kind == OP_div && meaning_of(q, op->in[0].value) == MSC_BATCH_SUM &&
-         meaning_of(q, op->in[1].value) == MSC_BATCH_SUM && !q->is_trained[op->in[1].value->id];
+  if (op->kind != OP_div || !msc_batch_is_total(&q->fact[op->in[1].value->id])) return false;
+  return meaning_of(q, op->in[0].value) == MSC_BATCH_SUM || meaning_of(q, op->in[0].value) == MSC_BATCH_MEAN;
 }
 
 static bool have_one_divisor(const msc_op *a, const msc_op *b) {
@@ -99,13 +87,17 @@ static term_kind kind_of_term(const quotient_maker *q, const msc_value *v) {
 
 /* True if all terms are quotients with one divisor, or the same for all parts. Sets q->first. */
 static bool have_terms_one_divisor(quotient_maker *q) {
+  bool any_same = false;
   for (const msc_op *op = q->f->body->first; op->next; op = op->next) {
     if (!op->num_out || !q->is_term[op->out[0].id]) continue;
     term_kind kind = kind_of_term(q, &op->out[0]);
     if (kind == TERM_OTHER || (kind == TERM_QUOTIENT && q->first && !have_one_divisor(q->first, op))) return false;
     if (kind == TERM_QUOTIENT && !q->first) q->first = op;
+    any_same |= kind == TERM_SAME;
   }
-  return q->first != NULL;
+  if (!q->first) return false;
+  /* what is the same for all parts is multiplied by the divisor, which then has to be the sum of those of the parts */
+  return !any_same || q->first->kind != OP_div || meaning_of(q, q->first->in[1].value) != MSC_BATCH_TOTAL;
 }
 
 /* ---- one quotient ---- */
@@ -208,7 +200,6 @@ bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f) {
   quotient_maker q = {.pass = pass, .f = f, .fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED)};
   MSC_TRY(loss && q.fact);
   q.num_values = msc_number(f->body).num_values;
-  q.is_trained = mark_trained_values(&q);
   if (!may_be_quotient(pass) || meaning_of(&q, loss) != MSC_BATCH_MIXED) return true;
   if (is_quotient_of_sums(&q, loss->def)) return true;
   q.is_term = msc_new_array(pass->scratch, bool, q.num_values);
@@ -221,6 +212,5 @@ bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact 
   const msc_value *loss = msc_loss_of(f);
   quotient_maker q = {.pass = pass, .f = f, .fact = fact, .num_values = num_facts};
   if (!loss || !loss->def || loss->id >= num_facts || !may_be_quotient(pass)) return false;
-  q.is_trained = mark_trained_values(&q);
   return is_quotient_of_sums(&q, loss->def);
 }

@@ -5,7 +5,8 @@
  * the gradient of the loss, attribute `loss_seed`, is 1/k, and `micro_mean` is set. A loss that is a sum is the sum of
  * theirs. In a loss that adds both, the sums get the factor k, which makes them means. micro_batch_interleaved = n
  * makes n times as many micro-batches. A loss that is a quotient of two sums (loss_quotient.c) is marked
- * `micro_quotient`: both are added up before one is divided by the other. A new argument of the role `micro` is the
+ * `micro_quotient`: both are added up before one is divided by the other. If the divisor is made of sums otherwise than
+ * linearly, as max(1, sum), an op accumulate adds each of them up before. A new argument of the role `micro` is the
  * number of the micro-batch in its step. batch_norm, and ops marked cross_batch, take their statistics from one
  * micro-batch; other ops that mix samples are refused. */
 #include <string.h>
@@ -232,6 +233,11 @@ static bool check_groups_divide(const batch_shortener *s) {
   return true;
 }
 
+/* True if op makes a total of totals, or the loss by dividing by one. */
+static bool makes_total(const batch_shortener *s, const msc_op *op, const msc_value *loss) {
+  return op->num_out && (s->fact[op->out[0].id].meaning == MSC_BATCH_TOTAL || &op->out[0] == loss);
+}
+
 static bool check_batch_divides(const batch_shortener *s) {
   bool ok = check_divides(s->pass, s->f, s->k, s->keys);
   if (ok) ok = check_groups_divide(s);
@@ -241,7 +247,8 @@ static bool check_batch_divides(const batch_shortener *s) {
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_batch_fact *f = &s->fact[op->in[i].value->id];
       bool is_quotient = op->in[i].value == loss && !op->next;
-      if (f->meaning != MSC_BATCH_MIXED || is_quotient || is_reported[f->mixer->id]) continue;
+      bool is_mixed = f->meaning == MSC_BATCH_MIXED || (f->meaning == MSC_BATCH_TOTAL && !makes_total(s, op, loss));
+      if (!is_mixed || is_quotient || is_reported[f->mixer->id]) continue;
       is_reported[f->mixer->id] = true;
       ok = report_mixed_batch(f->mixer, s->keys);
     }
@@ -276,6 +283,44 @@ static void add_micro_argument(const batch_shortener *s) {
   msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
   msc_arg_put(s->f, v->index, msc_fact_msc_name(ctx, name));
   msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, MSC_ROLE_MICRO));
+}
+
+/* ---- a loss that is a quotient ---- */
+
+/* Lets an op see, in place of an operand that is a sum or mean over the batch, that over all micro-batches. */
+static bool add_up_operand(batch_shortener *s, msc_op *op, size_t i) {
+  const msc_value *v = op->in[i].value;
+  msc_batch_meaning m = v->id < s->num_facts ? (msc_batch_meaning)s->fact[v->id].meaning : MSC_BATCH_SAME;
+  if (m != MSC_BATCH_SUM && m != MSC_BATCH_MEAN) return true;
+  const msc_batch_place none = {-1, 1};
+  msc_value *total = find_shorter(s, v, none);
+  if (!total) {
+    msc_builder b = {
+        .func = s->f, .block = s->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
+    msc_attr attrs[2] = {msc_fact_count(msc_int(s->k)), msc_named(s->pass->ctx, "mean", msc_bool(m == MSC_BATCH_MEAN))};
+    total = record_shorter(s, v, none, msc_build_with(&b, OP_accumulate, 1, &op->in[i].value, 1, 2, attrs));
+    MSC_TRY(total);
+  }
+  msc_set_operand(op, i, total);
+  return true;
+}
+
+/* Makes the dividend a sum over the micro-batches, and the divisor one, or of what is added up over all of them. */
+static bool prepare_loss_quotient(batch_shortener *s, msc_op *quotient) {
+  msc_value *above = quotient->in[0].value;
+  msc_builder b = {.func = s->f, .block = s->f->body, .before = quotient, .loc = quotient->loc, .name = quotient->name};
+  if (s->fact[above->id].meaning == MSC_BATCH_MEAN) {
+    msc_value *part = scale_by(&b, above, 1.0 / (double)s->k);
+    MSC_TRY(part);
+    part->id = part->def->in[1].value->id = UINT32_MAX; /* the new values have no facts */
+    msc_set_operand(quotient, 0, part);
+  }
+  if (s->fact[quotient->in[1].value->id].meaning == MSC_BATCH_MEAN) MSC_TRY(add_up_operand(s, quotient, 1));
+  for (msc_op *op = s->f->body->first; op->next; op = op->next) {
+    bool is_total = op->num_out && op->out[0].id < s->num_facts && s->fact[op->out[0].id].meaning == MSC_BATCH_TOTAL;
+    for (size_t i = 0; i < op->num_in && is_total; i++) MSC_TRY(add_up_operand(s, op, i));
+  }
+  return true;
 }
 
 static bool set_loss_attributes(const batch_shortener *s) {
@@ -313,7 +358,8 @@ static bool shorten_batch(batch_shortener *s) {
   s->others = msc_new_array(s->pass->scratch, uniform_operand, num_operands(s->f));
   MSC_TRY(mark_uniform_operands(s) && set_loss_attributes(s));
   shorten_inputs(s);
-  return shorten_ops(s);
+  MSC_TRY(shorten_ops(s));
+  return !msc_func_attr(s->f, MSC_FACT(micro_quotient)) || prepare_loss_quotient(s, msc_loss_of(s->f)->def);
 }
 
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {

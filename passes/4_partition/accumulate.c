@@ -153,12 +153,14 @@ static bool accumulate_operand(accumulator *a, msc_op *op, size_t operand) {
   return sum != NULL;
 }
 
-/* A loss that is a quotient: of the sums of both operands. */
+/* A loss that is a quotient: of the sums of both operands, where 2_train has not added the divisor up. */
 static bool divide_sums(accumulator *a, msc_op *ret, size_t operand) {
   msc_op *div = ret->in[operand].value->def;
   msc_value *sum[2];
   for (int i = 0; i < 2; i++) {
-    MSC_TRY((sum[i] = accumulate_where_made(a, div->in[i].value, NULL, false)));
+    sum[i] = div->in[i].value;
+    if (!a->per_micro[sum[i]->id]) continue;
+    MSC_TRY((sum[i] = accumulate_where_made(a, sum[i], NULL, false)));
     if (stage_attr_of(sum[i])) msc_op_put(sum[i]->def, msc_fact_stage(0));
   }
   msc_op *quotient = msc_op_copy(a->f, div, sum);

@@ -1,6 +1,6 @@
 /* evaluate: func train -> the same without the outputs of the model, and func forward with the loss and the outputs
- * only, without dropout and with running statistics. Both have the layouts of training, so that one plan trains and
- * evaluates on the same parameters. */
+ * only, of the batch that it is given, without dropout and with running statistics. Both have the layouts of training,
+ * so that one plan trains and evaluates on the same parameters. */
 
 #include "passes/pass.h"
 
@@ -41,12 +41,12 @@ static void keep_loss_and(msc_pass_ctx *pass, msc_func *f, bool state) {
   msc_set_operands(ret, num, value);
 }
 
-/* Removes dropout and lets normalization use running statistics. */
-static void disable_dropout(msc_func *f) {
+/* Removes dropout and sums over micro-batches, and lets normalization use running statistics. */
+static void leave_training(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (op->kind == OP_batch_norm) msc_op_set(op, "training", msc_bool(false));
-    if (op->kind != OP_dropout) continue;
+    if (op->kind != OP_dropout && op->kind != OP_accumulate) continue;
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
   }
@@ -72,7 +72,7 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   keep_loss_and(pass, train, true);
   keep_loss_and(pass, forward, false);
   msc_drop_unused(train);
-  disable_dropout(forward);
+  leave_training(forward);
   msc_drop_unused(forward);
   drop_unused_arguments(forward);
   msc_drop_attr(forward->attrs, &forward->num_attrs, MSC_FACT(ties));

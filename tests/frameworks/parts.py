@@ -234,6 +234,12 @@ NETS = {
     "labelled rows of a mask": lambda: _of_rows(lambda o, y, mask: F.cross_entropy(o[mask], y[mask] - 2)),
     "mean of rows of a mask": lambda: _of_rows(lambda o, y, mask: (o[mask].log_softmax(-1) - 1).pow(2).mean()),
     "sum divided by a count": lambda: _of_rows(lambda o, y, mask: o[mask].exp().sum() / mask.sum()),
+    "sum divided by a count of at least one": lambda: _of_rows(
+        lambda o, y, mask: o[mask].exp().sum() / mask.sum().clamp(min=1)
+    ),
+    "means divided": lambda: _of_rows(
+        lambda o, y, mask: 0.5 * (F.cross_entropy(o, y, reduction="none") * mask).mean() / (mask.float().mean() + 1e-6)
+    ),
     "divergence": lambda: _of_numbers(_divergence),
     "a sum divided, beside a mean": lambda: _of_numbers(
         lambda o, y: _divergence(o, y) + 0.5 * F.mse_loss(o, y, reduction="sum") / BATCH + F.l1_loss(o, y)
