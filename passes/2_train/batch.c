@@ -266,7 +266,9 @@ static msc_batch_fact fact_of_result(const reading *r, const msc_op *op, const m
   const msc_batch_fact mixed = {.meaning = MSC_BATCH_MIXED, .mixer = op};
   msc_batch_place at = msc_batch_place_of(b, rule, tensor, 0);
   msc_batch_fact f = fact_at(at);
-  if (at.dim >= 0 && msc_batch_place_of(b, rule, tensor, at.dim + 1).dim >= 0) return mixed;
+  const msc_batch_fact pairs = {.meaning = MSC_BATCH_TOTAL, .mixer = op};
+  if (at.dim >= 0 && msc_batch_place_of(b, rule, tensor, at.dim + 1).dim >= 0)
+    return r->view == MSC_BATCH_WHOLE ? pairs : mixed;
   for (int i = 0; i < rule->num_letters; i++) {
     if (!(b->letters >> i & 1)) continue;
     if (is_mean_of_kept(r, op, &rule->letter[i])) {
@@ -368,13 +370,11 @@ bool msc_batch_is_total(const msc_batch_fact *f) {
          (f->meaning == MSC_BATCH_MEAN || f->meaning == MSC_BATCH_SUM || f->meaning == MSC_BATCH_TOTAL);
 }
 
-/* True for a product with, or quotient by, what the whole batch has of data, in the view of all samples: as a value of
- * the whole batch it counts among the means. */
+/* True for a product with, or quotient by, what the whole batch has of data, of what depends on a parameter. */
 static bool is_scaled_by_total(const reading *r, const msc_op *op) {
-  if (r->view != MSC_BATCH_WHOLE || (op->kind != OP_mul && op->kind != OP_div)) return false;
+  if (op->kind != OP_mul && op->kind != OP_div) return false;
   int total = !(op->kind == OP_mul && msc_batch_is_total(fact_of(r, op->in[0].value)));
-  return msc_batch_is_total(fact_of(r, op->in[total].value)) &&
-         fact_of(r, op->in[!total].value)->meaning <= MSC_BATCH_TOTAL;
+  return msc_batch_is_total(fact_of(r, op->in[total].value)) && !fact_of(r, op->in[!total].value)->is_of_data;
 }
 
 /* The meaning of the result of an op without samples. An op that is linear in one operand keeps the meaning of that
@@ -407,9 +407,17 @@ static msc_batch_meaning combine_operands(const reading *r, const msc_op *op, co
                                           bool is_of_data) {
   if (is_weighted_mean(r, op) || msc_batch_divides_sum(r, op)) return MSC_BATCH_MEAN;
   msc_batch_meaning m = combine_linear_operands(r, op, rule);
-  bool adds_to_sum = present >> MSC_BATCH_SUM & 1 && m == MSC_BATCH_MEAN;
-  if (is_of_data && (m == MSC_BATCH_MIXED || adds_to_sum || present >> MSC_BATCH_TOTAL & 1)) return MSC_BATCH_TOTAL;
-  return m == MSC_BATCH_MIXED && is_scaled_by_total(r, op) ? MSC_BATCH_MEAN : m;
+  bool adds_to_sum = present >> MSC_BATCH_SUM & 1 && m == MSC_BATCH_MEAN, has_total = present >> MSC_BATCH_TOTAL & 1;
+  if (is_of_data) return m == MSC_BATCH_MIXED || adds_to_sum || has_total ? MSC_BATCH_TOTAL : m;
+  if (r->view != MSC_BATCH_WHOLE || adds_to_sum) return m;
+  return has_total || (m == MSC_BATCH_MIXED && is_scaled_by_total(r, op)) ? MSC_BATCH_TOTAL : m;
+}
+
+/* The meaning of the result of an op that mixes samples in an unknown way, or sees those that do. With a total of the
+ * whole batch among its operands it makes one, in the view of all samples. */
+static msc_batch_meaning meaning_of_mixture(const reading *r, const msc_op *op, unsigned present) {
+  if (r->view != MSC_BATCH_WHOLE || present >> MSC_BATCH_MIXED & 1) return MSC_BATCH_MIXED;
+  return present >> MSC_BATCH_TOTAL & 1 || is_scaled_by_total(r, op) ? MSC_BATCH_TOTAL : MSC_BATCH_MIXED;
 }
 
 /* True if operand is a sum that op uses as a mean. A weighted mean divides a sum by a sum, both as they are; a sum that
@@ -478,7 +486,7 @@ static bool read_meanings(reading *r, const msc_op *op, bool is_of_data, msc_are
     mixed = !find_batch_letters(r, op, &rule, &b) || !are_other_operands_uniform(r, op, &rule, &b);
   for (size_t i = 0; i < op->num_out; i++) {
     msc_batch_fact *f = fact_of(r, &op->out[i]);
-    if (mixed) f->meaning = MSC_BATCH_MIXED;
+    if (mixed) f->meaning = (uint8_t)meaning_of_mixture(r, op, present);
     else if (sees_part_alone(r, op)) *f = fact_at(msc_batch_place_of(&b, &rule, op->num_in + i, 0));
     else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, &b);
     else f->meaning = (uint8_t)combine_operands(r, op, &rule, present, is_of_data);

@@ -9,7 +9,8 @@ typedef enum {
   MSC_BATCH_PART,  /* every part has its share of a dimension */
   MSC_BATCH_MEAN,  /* the mean over the parts */
   MSC_BATCH_SUM,   /* the sum over the parts */
-  MSC_BATCH_TOTAL, /* made, not linearly, of means and sums that no parameter touches, as max(1, number of labels) */
+  MSC_BATCH_TOTAL, /* of all parts together: made of means and sums of data, not linearly, as max(1, number of labels);
+                      where all samples are seen also what pairs them */
   MSC_BATCH_MIXED, /* none of these */
   MSC_BATCH_OWN,   /* every part has a value of its own, kept elsewhere: see batch_parts.h */
 } msc_batch_meaning;

@@ -1,11 +1,12 @@
 /* cross_batch: ops that must see only one replica's part of the batch -> the same on all parts, side by side
  * (batch_parts.h).
  *
- * An op with this annotation, and in data_parallel every op that mixes samples other than by a mean or a sum, computes
- * over n/r samples, r the number of parts of its batch; so do the ops that read its result, until a result has samples
- * again. A single device can still run the graph: the batch n becomes (r, n/r), and no op mixes the dimension r.
- * batch_norm gets r in front of its channels, as r times as many channels. Running statistics and results are the mean
- * over r. Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), and the result shown is 4. */
+ * An op with this annotation, and in data_parallel every op that mixes samples other than by a mean or a sum or by
+ * pairing each with every other one, computes over n/r samples, r the number of parts of its batch; so do the ops that
+ * read its result, until a result has samples again. A single device can still run the graph: the batch n becomes
+ * (r, n/r), and no op mixes the dimension r. batch_norm gets r in front of its channels, as r times as many channels.
+ * Running statistics and results are the mean over r. Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is
+ * (-4, 0, -1, 0), and the result shown is 4. */
 #include <string.h>
 
 #include "ir/fact.h"

@@ -6,7 +6,8 @@
  * a sum r times that: sums, also those added to means, get the factor 1/r, and the gradient of the loss, attribute
  * `loss_seed`, is r (gradients_mean: 1). Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and
  * (e2+e3)/2, their sum is 2 * loss. If the batch does not divide, some replicas have one sample more than others, and
- * every sample counts alike. Ops that mix samples in another way were replaced by cross_batch, or are refused. */
+ * every sample counts alike. What pairs samples is made of the whole batch. Ops that mix samples in another way were
+ * replaced by cross_batch, or are refused. */
 #include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/batch.h"

@@ -191,6 +191,37 @@ def _norms(halves):
     return net, (torch.randn(BATCH, 6, 16), _classes(5))
 
 
+def _pairs():
+    """Each sample's two views find each other among those of all samples."""
+
+    def run(m, x, y):
+        a, b = F.normalize(m.a(x), dim=-1), F.normalize(m.b(y), dim=-1)
+        near, own = a @ b.t() * m.scale.exp(), torch.arange(x.shape[0])
+        return (F.cross_entropy(near, own) + F.cross_entropy(near.t(), own)) / 2
+
+    net = Run(run, a=nn.Linear(16, 8), b=nn.Linear(12, 8))
+    net.scale = nn.Parameter(torch.tensor(1.0))
+    return net, (torch.randn(BATCH, 16), torch.randn(BATCH, 12))
+
+
+def _pairs_of_labels():
+    """Samples of one label are to be near each other."""
+
+    def run(m, x, y):
+        h, others = F.normalize(m.a(x), dim=-1), ~torch.eye(x.shape[0], dtype=torch.bool)
+        near = (h @ h.t() / 0.5).masked_fill(~others, -1e9)
+        alike = (y[:, None] == y[None, :]) & others
+        chance = near - near.logsumexp(1, keepdim=True)
+        return -((chance * alike).sum(1) / alike.sum(1).clamp(min=1)).mean()
+
+    return Run(run, a=nn.Linear(16, 8)), (torch.randn(BATCH, 16), _classes(3))
+
+
+def _each_divided():
+    """Losses of samples, each divided by how many count."""
+    return _of_rows(lambda o, y, mask: (F.cross_entropy(o, y, reduction="none") * mask / mask.sum().clamp(min=1)).sum())
+
+
 def _of_numbers(loss):
     return Run(lambda m, x, y: loss(m.out(x), y), out=nn.Linear(16, 5)), (torch.randn(BATCH, 16), torch.randn(BATCH, 5))
 
@@ -246,6 +277,11 @@ NETS = {
     ),
 }
 
-# What two replicas compute of their parts of the batch: name -> what makes (module, inputs); what makes them of a
-# module that computes the same from the whole batch
-OF_TWO_REPLICAS = {"norms": (lambda: _norms(False), lambda: _norms(True))}
+# What two replicas compute: name -> what makes (module, inputs); what makes them of a module that computes the same from
+# the whole batch
+OF_TWO_REPLICAS = {
+    "norms": (lambda: _norms(False), lambda: _norms(True)),
+    "pairs": (_pairs, _pairs),
+    "pairs of labels": (_pairs_of_labels, _pairs_of_labels),
+    "each divided": (_each_divided, _each_divided),
+}

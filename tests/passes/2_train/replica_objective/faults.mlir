@@ -75,14 +75,3 @@ module {
     "msc.return"(%l) : (tensor<f32>) -> ()
   }) {sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}, arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "uniform:0.5"}]} : () -> ()
 }
-// -----
-module {
-  "msc.func"() ({
-  ^bb0(%x: tensor<8x4xf32>, %w: tensor<4xf32>):
-    %a = "msc.mul"(%x, %w) : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
-    // expected-error @below {{matmul: mixes samples of the batch}}
-    %b = "msc.matmul"(%a, %a) {transpose_b = true} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
-    %l = "msc.reduce_mean"(%b) {dims = [0, 1]} : (tensor<8x8xf32>) -> tensor<f32>
-    "msc.return"(%l) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}, arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "uniform:0.5"}]} : () -> ()
-}
