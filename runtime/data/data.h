@@ -149,7 +149,7 @@ struct mscrt_records {
    * several threads at once. */
   mscrt_status *(*decode)(const mscrt_records *r, int64_t number, void *line);
   void (*free)(mscrt_records *r);
-  bool slow; /* decoding a sample takes long enough for several threads to share a batch */
+  _Atomic bool slow; /* decoding a sample takes long enough for several threads to share a batch */
 };
 
 /* Each sets *out_array to the number of samples and what one of them is, and *out_records to what the caller frees.

@@ -1,5 +1,6 @@
 /* parquet.c: a Parquet file in; its rows as samples out, of the columns that an input takes. Groups of rows are decoded
- * when a row of them is wanted, these columns alone, and the last few stay: a file may be larger than memory.
+ * when a row of them is wanted, these columns alone, by several threads until all are there, and the last few stay: a
+ * file may be larger than memory.
  *
  * Columns are flat: one number per row, none absent. Format: https://parquet.apache.org/docs/file-format. */
 #include <pthread.h>
@@ -39,6 +40,7 @@ typedef struct {
   pthread_mutex_t lock; /* of what follows, and of states */
   pthread_cond_t changed;
   uint64_t kept, clock;
+  int64_t num_ready; /* groups */
 } parquet;
 
 bool mscrt_is_parquet_name(const char *path) {
@@ -256,7 +258,7 @@ static void make_room(parquet *p, uint64_t bytes) {
     if (!oldest) return;
     free(oldest->values);
     oldest->values = NULL, oldest->state = GROUP_ABSENT;
-    p->kept -= bytes_of_group(p, oldest);
+    p->kept -= bytes_of_group(p, oldest), p->num_ready--;
   }
 }
 
@@ -279,7 +281,8 @@ static mscrt_status *enter_group(parquet *p, row_group *g) {
   pthread_mutex_lock(&p->lock);
   g->state = s ? GROUP_ABSENT : GROUP_READY;
   g->values = values, g->users += !s;
-  if (!s) p->kept += bytes_of_group(p, g);
+  if (!s) p->kept += bytes_of_group(p, g), p->num_ready++;
+  atomic_store(&p->records.slow, p->num_ready < p->num_groups);
   pthread_cond_broadcast(&p->changed);
   pthread_mutex_unlock(&p->lock);
   return s;
@@ -330,7 +333,7 @@ mscrt_status *mscrt_parquet_open(mscrt_blob *b, const mscrt_wanted *w, const cha
                                  mscrt_records **out_records) {
   parquet *p = NULL;
   MSCRT_CHECK(mscrt_new_array(&p, 1));
-  p->records = (mscrt_records){.decode = decode_row, .free = free_parquet};
+  p->records = (mscrt_records){.decode = decode_row, .free = free_parquet, .slow = true};
   p->blob = *b, p->whole = !mscrt_is_float(w->dtype);
   *b = (mscrt_blob){.fd = -1};
   pthread_mutex_init(&p->lock, NULL);

@@ -64,8 +64,12 @@ static uint64_t take_varint(const uint8_t **at, const uint8_t *end, bool *out_ba
 }
 
 /* `width` bits from bit `bit` on; bytes beyond the end are zeros. */
-static uint64_t take_bits(const uint8_t *at, const uint8_t *end, uint64_t bit, int width) {
+static inline uint64_t take_bits(const uint8_t *at, const uint8_t *end, uint64_t bit, int width) {
   uint64_t v = 0;
+  if (width <= 56 && bit / 8 + sizeof v <= (uint64_t)(end - at)) { /* all lie in one word */
+    memcpy(&v, at + bit / 8, sizeof v);
+    return v >> bit % 8 & (((uint64_t)1 << width) - 1);
+  }
   for (int have = 0; have < width;) {
     const uint8_t *p = at + (bit + (uint64_t)have) / 8;
     int skip = (int)((bit + (uint64_t)have) % 8), take = 8 - skip < width - have ? 8 - skip : width - have;
@@ -93,17 +97,29 @@ static void begin_run(numbers *n) {
   n->at += bytes;
 }
 
-static uint64_t next_number(numbers *n) {
-  if (!n->run && !n->packed && !n->bad) begin_run(n);
-  if (n->bad) return 0;
-  if (n->run) return n->run--, n->value;
-  uint64_t v = take_bits(n->at, n->end, n->bit, n->width);
-  n->bit += (uint64_t)n->width;
-  if (!--n->packed) {
+enum { AT_ONCE = 256 }; /* numbers that are taken at once */
+
+/* Takes the next numbers, `num` or AT_ONCE of them. Returns how many; 0: they are damaged, or none are wanted. */
+static int64_t take_numbers(numbers *n, int64_t num, uint32_t out[AT_ONCE]) {
+  uint64_t want = num < AT_ONCE ? (uint64_t)num : AT_ONCE;
+  for (uint64_t done = 0, some; done < want; done += some) {
+    if (!n->run && !n->packed) begin_run(n);
+    if (n->bad) return 0;
+    uint64_t left = n->run ? n->run : n->packed;
+    some = left < want - done ? left : want - done;
+    if (n->run) {
+      for (uint64_t i = 0; i < some; i++) out[done + i] = (uint32_t)n->value;
+      n->run -= some;
+      continue;
+    }
+    for (uint64_t i = 0; i < some; i++)
+      out[done + i] = (uint32_t)take_bits(n->at, n->end, n->bit + i * (uint64_t)n->width, n->width);
+    n->bit += some * (uint64_t)n->width, n->packed -= some;
+    if (n->packed) continue;
     uint64_t bytes = (n->bit + 7) / 8;
     n->at = bytes > (uint64_t)(n->end - n->at) ? n->end : n->at + bytes;
   }
-  return v;
+  return (int64_t)want;
 }
 
 /* ---- values ---- */
@@ -153,10 +169,14 @@ static mscrt_status *decode_words(decoding *d, const uint8_t *at, const uint8_t 
   if (num && at == end) return bad(d, "a page is too short");
   numbers n = {.at = at + (num > 0), .end = end, .width = num ? *at : 0};
   if (n.width > 32) return bad(d, "numbers of words have more than 32 bits");
-  for (int64_t i = 0; i < num; i++) {
-    uint64_t k = next_number(&n);
-    if (n.bad || k >= (uint64_t)d->num_words) return bad(d, "a value is not in the dictionary");
-    memcpy(place_of_next(d), (char *)d->word + k * 8, 8);
+  for (int64_t i = 0, some; i < num; i += some) {
+    uint32_t k[AT_ONCE];
+    some = take_numbers(&n, num - i, k);
+    if (!some) return bad(d, "a value is not in the dictionary");
+    for (int64_t j = 0; j < some; j++) {
+      if (k[j] >= (uint64_t)d->num_words) return bad(d, "a value is not in the dictionary");
+      memcpy(place_of_next(d), (char *)d->word + (size_t)k[j] * 8, 8);
+    }
   }
   return NULL;
 }
@@ -164,9 +184,11 @@ static mscrt_status *decode_words(decoding *d, const uint8_t *at, const uint8_t 
 static mscrt_status *decode_truths(decoding *d, const uint8_t *at, const uint8_t *end, int64_t num) {
   numbers n = {.at = at + 4, .end = end, .width = 1};
   if (end - at < 4 || d->column->type != PARQUET_BOOLEAN) return bad(d, "runs are for truth values");
-  for (int64_t i = 0; i < num; i++) {
-    put_whole(d, (int64_t)next_number(&n), place_of_next(d));
-    if (n.bad) return bad(d, "a run is too short");
+  for (int64_t i = 0, some; i < num; i += some) {
+    uint32_t is_true[AT_ONCE];
+    some = take_numbers(&n, num - i, is_true);
+    if (!some) return bad(d, "a run is too short");
+    for (int64_t j = 0; j < some; j++) put_whole(d, is_true[j], place_of_next(d));
   }
   return NULL;
 }
@@ -342,12 +364,14 @@ static mscrt_status *skip_levels(const decoding *d, const page *p, const uint8_t
   if (bytes > (uint64_t)(end - *at)) return bad(d, "a page is too short");
   numbers n = {.at = *at, .end = *at + bytes, .width = 1};
   *at += bytes;
-  for (int64_t i = 0; i < p->values && d->column->optional; i++) {
-    bool present = next_number(&n);
-    if (n.bad) return bad(d, "its levels are damaged");
-    if (!present)
-      return mscrt_bad_file(d->b, "row %" PRId64 " has no value in column '%s'", d->first_row + d->done + i,
-                            d->column->name);
+  for (int64_t i = 0, some; i < p->values && d->column->optional; i += some) {
+    uint32_t present[AT_ONCE];
+    some = take_numbers(&n, p->values - i, present);
+    if (!some) return bad(d, "its levels are damaged");
+    for (int64_t j = 0; j < some; j++)
+      if (!present[j])
+        return mscrt_bad_file(d->b, "row %" PRId64 " has no value in column '%s'", d->first_row + d->done + i + j,
+                              d->column->name);
   }
   return NULL;
 }
