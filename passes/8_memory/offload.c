@@ -389,6 +389,10 @@ bool pass_offload(msc_pass_ctx *pass, msc_module *m) {
     return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_offload_path),
                      "offload_path: values on disk are not supported yet for %s, only in host memory",
                      msc_target_of(m)->name);
+  if (msc_config_updates_on_host(pass->config) && !msc_target_of(m)->host)
+    return msc_error(pass->ctx, MSC_E_CONFIG, msc_config_loc(pass->config, MSC_KEY_offload),
+                     "offload.update: beside a GPU its host runs updates; in a plan for %s all run there",
+                     msc_target_of(m)->name);
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(offload_func(pass, f, &any));
   return any || msc_not_asked_for(pass);
 }

@@ -176,6 +176,12 @@ static bool check_offload(msc_config *config) {
   if (msc_config_offload(config, "activation") && msc_config_int(config, MSC_KEY_pipeline_stages) > 1)
     ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc, "offload.activation: not supported yet with %s",
                    key_with_value(config, MSC_KEY_pipeline_stages));
+  const char *state = msc_config_offload(config, "optimizer");
+  if (msc_config_updates_on_host(config) && !(state && !strcmp(state, "cpu")) &&
+      !msc_config_bool(config, MSC_KEY_auto_offload))
+    ok = msc_error(ctx, MSC_E_CONFIG, loc,
+                   "offload.update says nothing without \"optimizer\": \"cpu\", or auto_offload: no state lives in host "
+                   "memory");
   if (has_disk(config) && !msc_config_value(config, MSC_KEY_offload_path))
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s needs a folder on that disk: the key offload_path",
                    key_with_value(config, MSC_KEY_offload));

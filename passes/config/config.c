@@ -300,6 +300,10 @@ const char *msc_config_offload(const msc_config *config, const char *kind) {
   return v ? v->s : NULL;
 }
 
+bool msc_config_updates_on_host(const msc_config *config) {
+  return config && find_detail(config, MSC_KEY_offload, "update");
+}
+
 msc_servers msc_config_servers(const msc_config *config) {
   msc_key key = MSC_KEY_parameter_server;
   if (!config || !msc_config_value(config, key)) return (msc_servers){.sync = true, .copies = 1};

@@ -89,6 +89,8 @@ const msc_config *msc_config_resized(const msc_config *config, int64_t size);
 
 /* Where values of a kind of the key offload live: "cpu" or "disk"; NULL: on the device. */
 const char *msc_config_offload(const msc_config *config, const char *kind);
+/* True if the host of a device runs the updates of state that lives in its memory. */
+bool msc_config_updates_on_host(const msc_config *config);
 
 /* Stage of the parallel optimizer, 0: off; from zero, enable_parallel_optimizer and gradient_accumulation_shard. */
 int64_t msc_config_zero(const msc_config *config);

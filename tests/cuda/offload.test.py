@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """offload: a small GPT on GPUs, which the stand-in plays: with parameters, optimizer state or values of a step in the
 host's memory it has the losses and weights of one that has them on the GPU, bit for bit, call by call and as a graph,
-with several ranks and pipelines; its GPU needs less; what is on disk is refused."""
+with several ranks and pipelines; its GPU needs less. With updates on the host, whose kernels round otherwise, losses
+are as near as that lets them be, a step moves less, and a run that goes on from a checkpoint has the bits of one that
+was never interrupted. What is on disk is refused."""
 import array
 import json
 import os
@@ -23,6 +25,7 @@ HOMES = [
     {"offload": {"param": "cpu", "optimizer": "cpu"}},
 ]
 VALUES = {"offload": {"activation": "cpu"}}
+UPDATES = {"offload": {"param": "cpu", "optimizer": "cpu", "update": "cpu"}}
 SEMI = {"parallel_mode": "semi_auto_parallel"}
 CUT = {"parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
 BF16 = {"compute_type": "bf16"}
@@ -50,15 +53,18 @@ def compiled(ranks, keys, *words):
                            *settings({"device_num": ranks, **keys})))
 
 
+def run(ranks, gpus, keys, *words, steps=STEPS):
+    machine = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
+               "MSC_STANDIN_GPUS": str(gpus), "MSC_STANDIN_SEED": str(len(keys))}
+    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(steps), "--seed", "5",
+               "--json", "--data", "x=x.npy", "y=y.npy", *words, env=machine)
+    return [json.loads(line) for line in out.splitlines()]
+
+
 def train(ranks, gpus, keys):
     shutil.rmtree("dump", ignore_errors=True)
     report = compiled(ranks, keys, "--dump-dir", "dump")
-    machine = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
-               "MSC_STANDIN_GPUS": str(gpus), "MSC_STANDIN_SEED": str(len(keys))}
-    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5",
-               "--json", "--data", "x=x.npy", "y=y.npy", "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval",
-               f"0:{BATCH}", env=machine)
-    lines = [json.loads(line) for line in out.splitlines()]
+    lines = run(ranks, gpus, keys, "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval", f"0:{BATCH}")
     with open("w.safetensors", "rb") as file:
         return report, ([line["loss"] for line in lines if "loss" in line],
                         [line["eval"]["loss"] for line in lines if "eval" in line], file.read())
@@ -76,17 +82,45 @@ def check_same_bits(ranks, gpus, keys, homes):
             assert report["memory_bytes_per_rank"] < before["memory_bytes_per_rank"], (keys, home)
 
 
+def moved_bytes():
+    return sum(s["moved_bytes"] for s in json.loads(call(MSC, "explain", "plan.bin", "--json"))["offload"])
+
+
+def check_updates(ranks, gpus, keys):
+    what, least = f"{ranks} ranks, {keys}", 2e-2 if "compute_type" in keys else 1e-4
+    want = train(ranks, gpus, {**keys, **HOMES[1]})[1]
+    moved = moved_bytes()
+    report, have = train(ranks, gpus, {**keys, **UPDATES})
+    assert all(abs(a - b) <= least * abs(a) for a, b in zip(want[0] + want[1], have[0] + have[1])), (what, want, have)
+    assert "on the host: kernel" in call(MSC, "dump", "plan.bin"), what
+    assert moved_bytes() < 0.7 * moved, (what, moved_bytes(), moved)
+    shutil.rmtree("c", ignore_errors=True)
+    losses = [line["loss"] for steps, word in ((STEPS // 2, "--json"), (STEPS, "--resume"))
+              for line in run(ranks, gpus, keys, "--ckpt-dir", "c", word, steps=steps) if "loss" in line]
+    whole = [line["loss"] for line in run(ranks, gpus, keys) if "loss" in line]
+    assert losses == whole, (what, losses, whole)
+
+
 def check_auto():
     before, want = train(1, 1, BF16)
     most = before["memory_bytes_per_rank"] - 200000
     report, have = train(1, 1, {**BF16, "memory_limit": most, "auto_offload": True})
     assert report["memory_bytes_per_rank"] <= most and report["offload"]["host"] > 0, report
     assert have == want
+    keys = {**BF16, "memory_limit": most, "auto_offload": True, "offload": {"update": "cpu"}}
+    report, have = train(1, 1, keys)
+    assert report["memory_bytes_per_rank"] <= most and "on the host: kernel" in call(MSC, "dump", "plan.bin"), report
+    assert all(abs(a - b) <= 2e-2 * abs(a) for a, b in zip(want[0], have[0])), (want[0], have[0])
     numbers = [name.split("-")[0] for name in os.listdir("dump") if name.endswith(".mlir")]
     assert len(set(numbers)) == len(numbers), "files of two plans in one folder"
 
 
 def check_refused():
+    for target, keys, said in (("cuda", {"offload": {"update": "cpu"}}, "says nothing without"),
+                               ("cpu", UPDATES, "in a plan for cpu all run there")):
+        done = subprocess.run([MSC, "compile", "gpt.fbs", "-o", "no.bin", "--target", target, *settings(keys)],
+                              capture_output=True, text=True)
+        assert done.returncode == 1 and "offload.update" in done.stderr and said in done.stderr, done
     done = subprocess.run([MSC, "compile", "gpt.fbs", "-o", "no.bin", "--target", "cuda",
                            *settings({"offload": {"optimizer": "disk"}, "offload_path": "."})], capture_output=True,
                           text=True)
@@ -103,6 +137,8 @@ def main():
         write_model()
         for i, (ranks, gpus, keys) in enumerate(JOBS):
             attempt(check_same_bits, ranks, gpus, keys, [*HOMES, VALUES] if i == 0 else HOMES[1:])
+        for ranks, gpus, keys in JOBS:
+            attempt(check_updates, ranks, gpus, keys)
         attempt(check_auto)
         attempt(check_refused)
         finish()

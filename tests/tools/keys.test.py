@@ -93,6 +93,7 @@ KEYS = {
     "offload": ({"param": "cpu"}, DATA, {}, "", WIDE),
     "offload.param": ("cpu", DATA, {}, "", WIDE),
     "offload.optimizer": ("cpu", DATA, {}, "", WIDE),
+    "offload.update": ("cpu", {"offload": {"optimizer": "cpu"}}, {}, GPU, WIDE),
     "offload_path": ("/x", ON_DISK, {}, "", WIDE),
     "offload_cpu_size": (1, {**DATA, "offload": {"param": "cpu"}}, {}, "", WIDE),
     "offload_disk_size": (1, ON_DISK, {}, "", WIDE),

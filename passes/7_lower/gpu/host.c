@@ -1,6 +1,6 @@
-/* host: ops marked primitive_target in a program for a GPU, as look-ups of a table -> these run on the host, where the
- * parameters that they read live, with their state and their sums over micro-batches; `stash` and `fetch` move values
- * from the GPU to the host and back.
+/* host: ops marked primitive_target in a program for a GPU, as look-ups of a table, and updates of state that lives in
+ * the host's memory, if the key offload says so -> these run on the host, where the parameters that they read live, with
+ * their state and their sums over micro-batches; `stash` and `fetch` move values from the GPU to the host and back.
  *
  * Ops that nobody has marked run there too where fewer bytes are moved then: what makes a large value for host ops of a
  * smaller one, as the gradient of a table of rows, and what sums up what the host has made. */
@@ -9,6 +9,8 @@
 #include "ir/table.h"
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/nest/nest.h"
+#include "passes/8_memory/homes.h"
+#include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -219,6 +221,22 @@ static bool place_func(host_placer *z, const host_func *h, size_t num_values) {
 
 /* ---- the module ---- */
 
+/* Marks the updates that the key offload leaves to the host: of state that lives in its memory. */
+static void mark_updates(const msc_pass_ctx *pass, msc_module *m) {
+  if (!msc_config_updates_on_host(pass->config)) return;
+  for (msc_func *f = m->first; f; f = f->next)
+    for (msc_op *op = f->body->first; op; op = op->next) {
+      bool away = false;
+      for (size_t i = 0; i < op->num_in && msc_info(op)->flags & MSC_UPDATE; i++) {
+        const msc_value *v = op->in[i].value;
+        away |= !v->def && msc_arg_role(f, v->index) == MSC_ROLE_STATE &&
+                msc_home_of(pass->config, f, v->index) == MSC_HOME_CPU;
+      }
+      if (away && has_kernel_for_host(op))
+        msc_op_set(op, MSC_FACT(primitive_target), msc_str(pass->ctx, "CPU"));
+    }
+}
+
 /* Reports marked ops that the host has no kernel for; *out_any: there are marked ones. */
 static bool check_marked(const msc_module *m, bool *out_any) {
   bool ok = true;
@@ -237,6 +255,7 @@ static bool check_marked(const msc_module *m, bool *out_any) {
 bool pass_host(msc_pass_ctx *pass, msc_module *m) {
   host_placer z = {.pass = pass, .kept.index.arena = pass->scratch};
   bool any = false;
+  mark_updates(pass, m);
   MSC_TRY(check_marked(m, &any));
   if (!any) return msc_not_asked_for(pass);
   for (const msc_func *f = m->first; f; f = f->next) z.num++;
