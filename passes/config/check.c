@@ -180,8 +180,8 @@ static bool check_offload(msc_config *config) {
   if (msc_config_updates_on_host(config) && !(state && !strcmp(state, "cpu")) &&
       !msc_config_bool(config, MSC_KEY_auto_offload))
     ok = msc_error(ctx, MSC_E_CONFIG, loc,
-                   "offload.update says nothing without \"optimizer\": \"cpu\", or auto_offload: no state lives in host "
-                   "memory");
+                   "offload.update says nothing without \"optimizer\": \"cpu\", or auto_offload: no state lives in "
+                   "host memory");
   if (has_disk(config) && !msc_config_value(config, MSC_KEY_offload_path))
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s needs a folder on that disk: the key offload_path",
                    key_with_value(config, MSC_KEY_offload));

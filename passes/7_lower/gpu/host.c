@@ -1,6 +1,7 @@
 /* host: ops marked primitive_target in a program for a GPU, as look-ups of a table, and updates of state that lives in
- * the host's memory, if the key offload says so -> these run on the host, where the parameters that they read live, with
- * their state and their sums over micro-batches; `stash` and `fetch` move values from the GPU to the host and back.
+ * the host's memory, if the key offload says so -> these run on the host, where the parameters that they read live,
+ * with their state and their sums over micro-batches; `stash` and `fetch` move values from the GPU to the host and
+ * back.
  *
  * Ops that nobody has marked run there too where fewer bytes are moved then: what makes a large value for host ops of a
  * smaller one, as the gradient of a table of rows, and what sums up what the host has made. */
