@@ -219,7 +219,11 @@ def _pairs_of_labels():
 
 def _each_divided():
     """Losses of samples, each divided by how many count."""
-    return _of_rows(lambda o, y, mask: (F.cross_entropy(o, y, reduction="none") * mask / mask.sum().clamp(min=1)).sum())
+
+    def loss(o, y, mask):
+        return (F.cross_entropy(o, y, reduction="none") * mask / mask.sum().clamp(min=1)).sum()
+
+    return _of_rows(loss)
 
 
 def _of_numbers(loss):
@@ -277,8 +281,8 @@ NETS = {
     ),
 }
 
-# What two replicas compute: name -> what makes (module, inputs); what makes them of a module that computes the same from
-# the whole batch
+# What two replicas compute: name -> what makes (module, inputs); what makes them of a module that computes the same
+# from the whole batch
 OF_TWO_REPLICAS = {
     "norms": (lambda: _norms(False), lambda: _norms(True)),
     "pairs": (_pairs, _pairs),
