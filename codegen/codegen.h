@@ -70,6 +70,7 @@ typedef struct {
 typedef struct {
   int arch;               /* compute capability, as 90 */
   bool is_cubin;          /* else PTX, text with a final 0 */
+  bool waits;             /* its kernels wait for the end of the kernel before them by themselves */
   const char *bytes;
   size_t num_bytes;
   const char *made_by;

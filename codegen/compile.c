@@ -310,6 +310,7 @@ static bool finish_machine_code(msc_context *ctx, const msc_compile_options *o, 
   bool ok = !o->meanwhile || o->meanwhile(o->user, p);
   uint64_t begin = msc_clock_ns();
   ok &= msc_ptxas_end(assembler, &cubin, &made);
+  p->early_launch = msc_config_bool(o->config, MSC_KEY_early_launch);
   if (made) prepend_image(p, &cubin);
   if (made) hand_out_image(o, p, &cubin);
   if (ok) out->bytes = msc_plan_bytes(p, &out->num_bytes);

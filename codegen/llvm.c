@@ -118,6 +118,7 @@ static void open_context(msc_llvm *l) {
   l->llvm = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(l->llvm, on_diagnostic, l);
   LLVMContextSetDiscardValueNames(l->llvm, true);
+  l->builder = LLVMCreateBuilderInContext(l->llvm);
 }
 
 bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out) {
@@ -127,7 +128,6 @@ bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *ou
   out->has_masks = out->cpu.level >= 4;
   open_context(out);
   out->module = LLVMModuleCreateWithNameInContext("msc", out->llvm);
-  out->builder = LLVMCreateBuilderInContext(out->llvm);
   if (open_machine(out)) return true;
   msc_llvm_report(out, ctx);
   msc_llvm_close(out);

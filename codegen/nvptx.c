@@ -59,6 +59,28 @@ void msc_nvptx_relax(msc_llvm *l) {
                                       LLVMFastMathApproxFunc);
 }
 
+/* ---- the kernel before ---- */
+
+/* True if the GPUs have the instructions of insert_wait. */
+static bool has_wait(const msc_ptx_row *generation) { return generation->arch >= 90; }
+
+static void insert_instruction(msc_llvm *l, const char *text) {
+  static const char touches[] = "~{memory}"; /* so no load moves in front of it */
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), NULL, 0, false);
+  LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), touches, sizeof touches - 1, true, false,
+                                       LLVMInlineAsmDialectATT, false);
+  LLVMBuildCall2(l->builder, type, code, NULL, 0, "");
+}
+
+/* Lets every thread of a kernel wait at its begin until the kernel before it in the stream has ended and its results
+ * can be read, then lets the next kernel begin.  All threads must wait: the end of a kernel tells the next one that all
+ * kernels before have ended too. */
+static void insert_wait(msc_llvm *l, LLVMValueRef kernel) {
+  LLVMPositionBuilderBefore(l->builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel)));
+  insert_instruction(l, "griddepcontrol.wait;");
+  insert_instruction(l, "griddepcontrol.launch_dependents;");
+}
+
 /* ---- images ---- */
 
 typedef struct {
@@ -73,6 +95,9 @@ static void write_ptx(void *user, size_t i) {
   if (!msc_llvm_open_like(w->whole, w->bitcode, l)) return;
   LLVMTargetMachineRef machine = msc_llvm_nvptx_machine(l, msc_ptx_generation[i].arch);
   if (!machine) return;
+  for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f && has_wait(&msc_ptx_generation[i]);
+       f = LLVMGetNextFunction(f))
+    if (!LLVMIsDeclaration(f)) insert_wait(l, f);
   w->text[i] = msc_llvm_emit(l, machine, l->module, LLVMAssemblyFile);
   LLVMDisposeTargetMachine(machine);
 }
@@ -81,8 +106,11 @@ static msc_image image_of_text(msc_arena *arena, size_t i, LLVMMemoryBufferRef t
   size_t bytes = LLVMGetBufferSize(text);
   char *ptx = msc_arena_alloc(arena, bytes + 1);
   memcpy(ptx, LLVMGetBufferStart(text), bytes);
-  return (msc_image){
-      .arch = msc_ptx_generation[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
+  return (msc_image){.arch = msc_ptx_generation[i].arch,
+                     .waits = has_wait(&msc_ptx_generation[i]),
+                     .bytes = ptx,
+                     .num_bytes = bytes + 1,
+                     .made_by = "LLVM " LLVM_VERSION_STRING};
 }
 
 /* Makes the PTX of all generations at the same time. */

@@ -139,6 +139,7 @@ struct msc_ptxas {
   msc_arena *arena;
   const char *program, *made_by;
   int arch;
+  bool waits; /* the kernels of the text, see msc_image */
   pid_t child;
   temporary file[NUM_FILES];
 };
@@ -169,6 +170,7 @@ bool msc_ptxas_begin(msc_context *ctx, msc_arena *arena, const msc_image *ptx, i
                    .arena = arena,
                    .program = find_ptxas(arena),
                    .arch = arch,
+                   .waits = ptx->waits,
                    .child = -1,
                    .file = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}};
   *out = NULL;
@@ -183,7 +185,7 @@ bool msc_ptxas_begin(msc_context *ctx, msc_arena *arena, const msc_image *ptx, i
 
 /* Reads the machine code.  The assembler may have replaced the file, so it is opened again. */
 static bool collect_cubin(const msc_ptxas *a, int code, msc_image *out, bool *out_made) {
-  *out = (msc_image){.arch = a->arch, .is_cubin = true, .made_by = a->made_by};
+  *out = (msc_image){.arch = a->arch, .is_cubin = true, .waits = a->waits, .made_by = a->made_by};
   if (code != 0)
     return warn_without_ptxas(a->ctx, a->arch, read_assembler_log(a->arena, a->program, a->file[MESSAGES].fd, code));
   int fd = open(a->file[CODE].path, O_RDONLY | O_CLOEXEC);

@@ -110,9 +110,9 @@ static void write_header(const dumping *d) {
   }
   for (uint32_t i = 0; i < plan_plan_images_num(d->root); i++) {
     plan_image m = plan_plan_images(d->root, i);
-    write_dump(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m),
+    write_dump(d, "  image sm_%u %s %u bytes, by %s%s\n", plan_image_arch(m),
                plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m),
-               text_or_blank(plan_image_made_by(m)));
+               text_or_blank(plan_image_made_by(m)), plan_image_early(m) ? ", kernels may begin early" : "");
   }
   if (plan_plan_engines_version(d->root))
     write_dump(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root),

@@ -79,15 +79,16 @@ static void put_kernels(flatbuf_builder *b, const msc_machine_code *code) {
   plan_plan_put_features(b, code->num_features, code->feature);
 }
 
-static void put_images(flatbuf_builder *b, const msc_machine_code *code) {
+static void put_images(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin_images(b);
-  for (size_t i = 0; i < code->num_images; i++) {
-    const msc_image *image = &code->image[i];
+  for (size_t i = 0; i < p->code.num_images; i++) {
+    const msc_image *image = &p->code.image[i];
     plan_image_begin(b);
     plan_image_put_arch(b, (uint32_t)image->arch);
     plan_image_put_kind(b, image->is_cubin ? PLAN_IMAGE_KIND_CUBIN : PLAN_IMAGE_KIND_PTX);
     plan_image_put_code(b, image->num_bytes, (const uint8_t *)image->bytes);
     plan_image_put_made_by(b, image->made_by);
+    plan_image_put_early(b, image->waits && p->early_launch);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -546,7 +547,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_plan_mesh(b, &p->module->mesh);
   put_plan_layouts(b, p);
   put_kernels(b, &p->code);
-  put_images(b, &p->code);
+  put_images(b, p);
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
   if (p->memory_bytes) plan_plan_put_memory_bytes(b, p->memory_bytes);
   if (p->offload_path) plan_plan_put_offload_path(b, p->offload_path);

@@ -81,6 +81,9 @@ mscrt_status *mscrt_cuda_load(mscrt_cuda_api *api, int *out_driver) {
                       driver.names[0], r, driver.remedy);
   MSCRT_CHECK(check_version(FROM, cuda_version_text(*out_driver, text), *out_driver >= 11040, "11.4"));
   MSCRT_CUDA_FUNCTIONS(FIND, FIND)
+  if (*out_driver >= CUDA_CAPTURES_EARLY) {
+    MSCRT_CUDA_LAUNCHING(FIND, FIND)
+  }
 #undef FROM
   return NULL;
 }

@@ -43,6 +43,8 @@ typedef struct ncclWindow_vidmem *nccl_window;
                                                   X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_MEMORYTYPE_DEVICE, 2) \
                                                       X(CU_JIT_ERROR_LOG_BUFFER, 5)                                    \
                                                           X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
+/* Attributes of a launch: X(name, value) */
+#define MSCRT_CUDA_LAUNCH_VALUES(X) X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)
 /* What a GPU is asked for: X(name, value) */
 #define MSCRT_CUDA_ATTRIBUTES(X)                                   \
   X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                  \
@@ -82,7 +84,8 @@ typedef struct ncclWindow_vidmem *nccl_window;
 
 enum {
 #define X(name, value) MSCRT_##name = value,
-  MSCRT_CUDA_VALUES(X) MSCRT_CUDA_ATTRIBUTES(X) MSCRT_CUBLAS_VALUES(X) MSCRT_NCCL_VALUES(X) MSCRT_NCCL_WINDOW_VALUES(X)
+  MSCRT_CUDA_VALUES(X) MSCRT_CUDA_LAUNCH_VALUES(X) MSCRT_CUDA_ATTRIBUTES(X)
+  MSCRT_CUBLAS_VALUES(X) MSCRT_NCCL_VALUES(X) MSCRT_NCCL_WINDOW_VALUES(X)
 #undef X
 };
 
@@ -100,6 +103,22 @@ typedef struct {
   void *dst_array;
   size_t dst_pitch, width, height;
 } cu_copy_2d;
+
+/* CUlaunchAttribute, CUlaunchConfig */
+typedef struct {
+  unsigned id;
+  char pad[4];
+  union {
+    uint64_t room[8];
+    int allowed; /* of MSCRT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+  } value;
+} cu_launch_attribute;
+typedef struct {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  cu_stream stream;
+  cu_launch_attribute *attributes;
+  unsigned num_attributes;
+} cu_launch;
 
 /* cublasLtMatmulAlgo_t, cublasLtMatmulHeuristicResult_t */
 typedef struct { uint64_t data[8]; } lt_algorithm;
@@ -186,6 +205,11 @@ typedef struct {
     (cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,         \
      unsigned block_z, unsigned shared_bytes, cu_stream s, void **parameters, void **extra))
 
+/* Since CUDA_CAPTURES_EARLY, the first driver whose graphs keep the attribute; NULL in the tables of older ones. */
+#define CUDA_CAPTURES_EARLY 12030
+#define MSCRT_CUDA_LAUNCHING(X, S) \
+  S(cuLaunchKernelEx, (const cu_launch *launch, cu_function f, void **parameters, void **extra))
+
 #define MSCRT_CUBLAS_FUNCTIONS(X, S)                                                                                  \
   X(cublasLtCreate, (lt_handle * out_handle))                                                                         \
   X(cublasLtDestroy, (lt_handle h))                                                                                   \
@@ -236,6 +260,7 @@ typedef struct {
 typedef struct {
   void *handle;
   MSCRT_CUDA_FUNCTIONS(FIELD, FIELD)
+  MSCRT_CUDA_LAUNCHING(FIELD, FIELD)
 } mscrt_cuda_api;
 typedef struct {
   void *handle;

@@ -44,6 +44,8 @@ typedef struct mscrt_cuda {
   const mscrt_record **checked;
   uint8_t *results;              /* pinned: the flags, then the loss */
   void **parameters;             /* of a launch */
+  bool early;       /* kernels of the module may begin before the one before them has ended: they wait by themselves */
+  bool follows_kernel; /* the last work of `stream` is a kernel of the module */
   mscrt_products *products;      /* NULL: there are none */
   mscrt_dnn *dnn;                /* NULL: the plan has no graphs */
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */

@@ -103,6 +103,7 @@ static mscrt_status *load_module(mscrt_context *c) {
     tried = true;
     *log = 0;
     MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
+    g->early = plan_image_early(m) && g->cu.cuLaunchKernelEx;
   }
   if (!tried) return report_no_image(c);
   return r ? report_refused_image(g, r, log, sizeof log) : NULL;
@@ -305,6 +306,21 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   return s;
 }
 
+/* Launches a kernel with g->parameters.  Right behind another kernel it may begin early: of anything else in the stream
+ * only the end says that its results are there. */
+static mscrt_status *launch_grid(mscrt_cuda *g, cu_function kernel, unsigned blocks, unsigned threads) {
+  bool early = g->early && g->follows_kernel;
+  g->follows_kernel = true;
+  if (!early) {
+    MSCRT_CUDA(&g->cu, cuLaunchKernel, kernel, blocks, 1, 1, threads, 1, 1, 0, g->stream, g->parameters, NULL);
+    return NULL;
+  }
+  cu_launch_attribute may = {.id = MSCRT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.allowed = 1};
+  cu_launch launch = {blocks, 1, 1, threads, 1, 1, 0, g->stream, &may, 1};
+  MSCRT_CUDA(&g->cu, cuLaunchKernelEx, &launch, kernel, g->parameters, NULL);
+  return NULL;
+}
+
 static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_execution *t) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   const mscrt_record *r = t->record;
@@ -322,12 +338,11 @@ static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_execution *t) {
     if (is_narrow) narrow[i] = (float)r->scalars[i];
     g->parameters[n++] = is_narrow ? (void *)&narrow[i] : (void *)(uintptr_t)&r->scalars[i];
   }
-  MSCRT_CUDA(&g->cu, cuLaunchKernel, g->kernel[r->index], blocks, 1, 1, plan_kernel_threads(kernel), 1, 1, 0, g->stream,
-             g->parameters, NULL);
-  return NULL;
+  return launch_grid(g, g->kernel[r->index], blocks, plan_kernel_threads(kernel));
 }
 
 static mscrt_status *issue_call(mscrt_context *c, const mscrt_execution *t) {
+  if (t->record->kind != PLAN_CALL_KIND_KERNEL) mscrt_cuda_of(c)->follows_kernel = false;
   switch (t->record->kind) {
     case PLAN_CALL_KIND_KERNEL: return launch_kernel(c, t);
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
@@ -350,10 +365,12 @@ static mscrt_status *issue_and_watch(mscrt_context *c, const mscrt_execution *t)
 
 static mscrt_status *issue_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
                                       mscrt_ticket *out_ticket) {
+  mscrt_cuda_of(c)->follows_kernel = false;
   return mscrt_cuda_of(c)->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
 }
 
 static mscrt_status *issue_message(mscrt_context *c, const mscrt_execution *t) {
+  mscrt_cuda_of(c)->follows_kernel = false;
   return mscrt_cuda_of(c)->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
 }
 
@@ -393,6 +410,7 @@ static mscrt_status *store_values(mscrt_context *c, uint64_t offset, uint64_t by
 
 /* Sets an i64, as two words. */
 static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro) {
+  mscrt_cuda_of(c)->follows_kernel = false;
   cu_address at = (cu_address)(uintptr_t)(c->memory + offset);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemsetD32Async, at, micro, 1, mscrt_cuda_of(c)->stream);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemsetD32Async, at + 4, 0, 1, mscrt_cuda_of(c)->stream);

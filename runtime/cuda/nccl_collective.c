@@ -15,6 +15,7 @@ static mscrt_status *wait_for_calls(mscrt_context *c, cu_stream s) {
 mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   if (upto <= l->waited) return NULL;
+  mscrt_cuda_of(c)->follows_kernel = false;
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, l->ran[upto - 1], 0);
   l->waited = upto;
   return NULL;

@@ -93,6 +93,7 @@ static mscrt_status *issue_program(mscrt_context *c, uint32_t program, bool trai
   mscrt_cuda *g = mscrt_cuda_of(c);
   if (g->num_flags) MSCRT_CUDA(&g->cu, cuMemsetD8Async, g->flags, 0, sizeof(int32_t) * g->num_flags, g->stream);
   if (g->links) mscrt_links_begin(g->links);
+  g->follows_kernel = false;
   MSCRT_CHECK(mscrt_run_entries(c, program, train, step));
   if (g->links) MSCRT_CHECK(mscrt_links_join(c));
   return fetch_results(c, &c->program[program]);

@@ -119,6 +119,7 @@ mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_execution *t) {
 mscrt_status *mscrt_cuda_wait_for_transfers(mscrt_context *c, uint32_t upto) {
   mscrt_transfers *m = mscrt_cuda_of(c)->transfers;
   if (!m || upto <= m->waited) return NULL;
+  mscrt_cuda_of(c)->follows_kernel = false;
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, m->ran[upto - 1], 0);
   m->waited = upto;
   return NULL;

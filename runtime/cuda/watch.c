@@ -45,6 +45,7 @@ mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   int64_t begin = mscrt_now_ns(), looked = begin;
   uint32_t begun = 0;
+  g->follows_kernel = false;
   MSCRT_CUDA(&g->cu, cuEventRecord, g->done, g->stream);
   for (;;) {
     cu_result r = g->cu.cuEventQuery(g->done);

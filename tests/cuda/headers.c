@@ -33,10 +33,21 @@
 
 #ifdef HAS_CUDA
 MSCRT_CUDA_VALUES(VALUE)
+MSCRT_CUDA_LAUNCH_VALUES(VALUE)
 MSCRT_CUDA_ATTRIBUTES(VALUE)
 MSCRT_CUDA_FUNCTIONS(SAME, EXISTS)
 SIZE(CUuuid, cu_uuid);
 SIZE(CUDA_MEMCPY2D, cu_copy_2d);
+MSCRT_CUDA_LAUNCHING(SAME, EXISTS)
+SIZE(CUlaunchAttribute, cu_launch_attribute);
+FIELD(CUlaunchAttribute, value.programmaticStreamSerializationAllowed, cu_launch_attribute, value.allowed);
+SIZE(CUlaunchConfig, cu_launch);
+FIELD(CUlaunchConfig, gridDimX, cu_launch, grid_x);
+FIELD(CUlaunchConfig, blockDimX, cu_launch, block_x);
+FIELD(CUlaunchConfig, sharedMemBytes, cu_launch, shared_bytes);
+FIELD(CUlaunchConfig, hStream, cu_launch, stream);
+FIELD(CUlaunchConfig, attrs, cu_launch, attributes);
+FIELD(CUlaunchConfig, numAttrs, cu_launch, num_attributes);
 FIELD(CUDA_MEMCPY2D, srcXInBytes, cu_copy_2d, src_x);
 FIELD(CUDA_MEMCPY2D, srcMemoryType, cu_copy_2d, src_kind);
 FIELD(CUDA_MEMCPY2D, srcDevice, cu_copy_2d, src);

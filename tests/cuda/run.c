@@ -536,6 +536,26 @@ static void broken_kernels_are_told(void **state) {
   assert_non_null(strstr(j.words[0], "block 0: 32 threads of 64 are at a barrier, 32 have left (divergent barrier)"));
 }
 
+/* The second kernel of a step may begin early: where it reads before it waits, or does not wait, the stand-in ends. */
+static void kernels_that_begin_early_must_wait(void **state) {
+  static const char *const code[] = {"griddepcontrol.wait;\n\tld.global\n", "\tld.global\ngriddepcontrol.wait;\n",
+                                     ""};
+  char text[512];
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    plan_text t = shrinking;
+    snprintf(text, sizeof text,
+             ".target sm_80\n.entry check(.entry diverges(.entry axpy(\n{\n%s}\n.entry sumsq(\n{\n%s}\n", code[i],
+             code[i]);
+    t.ptx = text, t.early = true;
+    job j;
+    run_with(&j, &t, 1, five_steps, WITH());
+    if (i == 0) assert_float_equal(result_of(&j), 0.5 * N * 0.25, 1e-3);
+    else if (WEXITSTATUS(j.exit[0]) != 97 || !strstr(j.words[0], "does not wait for the one before it"))
+      fail_msg("code %d: exit %d: %s", i, j.exit[0], j.words[0]);
+  }
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   if (!prepare(argv)) return 0;
@@ -557,6 +577,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(replays_are_one_launch),
     cmocka_unit_test(memory_is_registered),
     cmocka_unit_test(broken_kernels_are_told),
+    cmocka_unit_test(kernels_that_begin_early_must_wait),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

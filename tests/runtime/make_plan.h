@@ -110,6 +110,7 @@ typedef struct {
   variable_text parameter[8], input[4], output[4];
   uint64_t persistent, input_stride;
   const char *feature, *target, *ptx, *cubin; /* images of these texts, for sm_80 and for sm_90 */
+  bool early;                                 /* the image of ptx: its kernels may begin early */
   uint64_t workspace, engines_version;
   uint32_t engines_arch;
   const void *constants;
@@ -288,6 +289,7 @@ static void put_code(flatbuf_builder *b, const plan_text *t) {
     plan_image_begin(b);
     plan_image_put_arch(b, 80);
     plan_image_put_code(b, strlen(t->ptx) + 1, (const uint8_t *)t->ptx);
+    plan_image_put_early(b, t->early);
     flatbuf_end(b);
     flatbuf_end(b);
   } else if (t->num_kernels) {

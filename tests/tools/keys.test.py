@@ -113,7 +113,7 @@ OTHER_KEYS = {"recompute", "integrated_save", "auto_offload", "offload.activatio
 OTHER_HINTS = {"priority", "msc.weights"}
 # What only a GPU's library does, with attention, convolutions and gelu: tests/cuda sets them.
 ON_GPUS = {
-    "deterministic", "library_epilogues", "score_portions", "library_attention", "library_convolution",
+    "deterministic", "early_launch", "library_epilogues", "score_portions", "library_attention", "library_convolution",
     "library_engines"
 }
 

@@ -415,8 +415,8 @@ API unsigned cuMemsetD2D32Async(cu_address to, size_t pitch, unsigned value, siz
 
 /* ---- modules ---- */
 
-struct CUmod_st { char *ptx; void *kernels; };
-struct CUfunc_st { cu_function next; standin_kernel k; cu_module module; size_t parameters; };
+struct CUmod_st { char *ptx; void *kernels; bool is_cubin; };
+struct CUfunc_st { cu_function next; standin_kernel k; cu_module module; size_t parameters; const char *body; };
 static cu_function functions;
 
 /* The plan's kernels for this machine, made once: F.so beside F. */
@@ -453,23 +453,25 @@ API unsigned cuModuleLoadDataEx(cu_module *out, const void *image, unsigned num,
   if (!cubin && !target) return MSCRT_CUDA_ERROR_INVALID_IMAGE;
   if (target && atoi(target + 11) > standin_number("MSC_STANDIN_ARCH", 90)) return MSCRT_CUDA_ERROR_NO_BINARY_FOR_GPU;
   *out = calloc(1, sizeof **out);
-  (*out)->ptx = cubin ? NULL : strdup(image);
+  (*out)->ptx = cubin ? NULL : strdup(image), (*out)->is_cubin = cubin;
   (*out)->kernels = open_kernels();
   standin_count("modules", 1);
   return 0;
 }
 
-static bool has_entry(const char *ptx, const char *name) {
+/* Where the kernel begins in the text; NULL: nowhere. */
+static const char *find_entry(const char *ptx, const char *name) {
   char entry[512];
   snprintf(entry, sizeof entry, ".entry %s(", name);
-  return !ptx || strstr(ptx, entry);
+  return strstr(ptx, entry);
 }
 
 API unsigned cuModuleGetFunction(cu_function *out, cu_module m, const char *name) {
   unsigned failed = standin_call(__func__);
   if (failed) return failed;
   char symbol[512];
-  if (!has_entry(m->ptx, name)) return MSCRT_CUDA_ERROR_NOT_FOUND;
+  const char *entry = m->ptx ? find_entry(m->ptx, name) : NULL;
+  if (m->ptx && !entry) return MSCRT_CUDA_ERROR_NOT_FOUND;
   snprintf(symbol, sizeof symbol, "%s__run", name);
   void *run = dlsym(m->kernels, symbol);
   snprintf(symbol, sizeof symbol, "%s__meets", name);
@@ -478,7 +480,8 @@ API unsigned cuModuleGetFunction(cu_function *out, cu_module m, const char *name
   const int *parameters = dlsym(m->kernels, symbol);
   if (!run || !meets || !parameters) standin_broken("kernel %s is in the PTX, but not in the IR", name);
   *out = calloc(1, sizeof **out);
-  **out = (struct CUfunc_st){.next = functions, .module = m, .k = {.meets = *meets}, .parameters = (size_t)*parameters};
+  **out = (struct CUfunc_st){.next = functions, .module = m, .k = {.meets = *meets}, .parameters = (size_t)*parameters,
+                            .body = entry};
   memcpy(&(*out)->k.run, &run, sizeof run);
   functions = *out;
   return 0;
@@ -508,16 +511,45 @@ static bool run_grid(void *argument) {
   return true;
 }
 
-API unsigned cuLaunchKernel(cu_function f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
-                            unsigned shared, cu_stream s, void **parameters, void **extra) {
-  unsigned failed = standin_call(__func__);
+static unsigned launch(const char *name, cu_function f, const cu_launch *l, void **parameters, void **extra) {
+  unsigned failed = standin_call(name);
   if (failed) return failed;
-  if (!x || x > INT32_MAX || y != 1 || z != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra)
-    standin_broken("a launch of %u x %u x %u blocks of %u x %u x %u", x, y, z, bx, by, bz);
+  if (!l->grid_x || l->grid_x > INT32_MAX || l->grid_y != 1 || l->grid_z != 1 || !l->block_x || l->block_x > 1024 ||
+      l->block_y != 1 || l->block_z != 1 || l->shared_bytes || extra)
+    standin_broken("a launch of %u x %u x %u blocks of %u x %u x %u", l->grid_x, l->grid_y, l->grid_z, l->block_x,
+                   l->block_y, l->block_z);
   grid *g = malloc(sizeof *g + f->parameters * 8);
-  *g = (grid){f->k, x, bx, f->parameters};
+  *g = (grid){f->k, l->grid_x, l->block_x, f->parameters};
   for (size_t i = 0; i < f->parameters; i++) memcpy(&g->value[i], parameters[i], 8);
-  standin_issue(s, "kernel", run_grid, g, sizeof *g + f->parameters * 8);
+  standin_issue(l->stream, "kernel", run_grid, g, sizeof *g + f->parameters * 8);
   free(g);
   return 0;
+}
+
+API unsigned cuLaunchKernel(cu_function f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
+                            unsigned shared, cu_stream s, void **parameters, void **extra) {
+  return launch(__func__, f, &(cu_launch){x, y, z, bx, by, bz, shared, s, NULL, 0}, parameters, extra);
+}
+
+/* Does every thread of the kernel wait for the kernel before it, ahead of all that it reads and writes? */
+static bool waits_first(cu_function f) {
+  static const char *const touching[] = {"\tld.global", "\tst.global", "\tld.shared", "\tst.shared", "\tatom.",
+                                         "\tred.",      " bra",        "\tbra",       "\tret;"};
+  const char *wait = f->body ? strstr(f->body, "griddepcontrol.wait;") : NULL;
+  for (size_t i = 0; wait && i < sizeof touching / sizeof *touching; i++) {
+    const char *at = strstr(f->body, touching[i]);
+    if (at && at < wait) return false;
+  }
+  return wait || f->module->is_cubin; /* machine code is not read here */
+}
+
+/* Of two kernels in a row the second one may begin early; it is executed here after the first one all the same. */
+API unsigned cuLaunchKernelEx(const cu_launch *l, cu_function f, void **parameters, void **extra) {
+  if (l->num_attributes != 1 ||
+      l->attributes->id != MSCRT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION || !l->attributes->value.allowed)
+    standin_broken("a launch with %u other attributes", l->num_attributes);
+  if (standin_number("MSC_STANDIN_ARCH", 90) < 90) standin_broken("a kernel begins early on a GPU that cannot do it");
+  if (!standin_follows(l->stream, "kernel")) standin_broken("a kernel begins early that follows none");
+  if (!waits_first(f)) standin_broken("a kernel begins early and does not wait for the one before it");
+  return launch(__func__, f, l, parameters, extra);
 }

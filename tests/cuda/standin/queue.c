@@ -126,6 +126,13 @@ void standin_issue(cu_stream s, const char *name, node_fn *fn, const void *argum
   under_way++;
 }
 
+bool standin_follows(cu_stream s, const char *name) {
+  const nodes *n = s->graph ? &s->graph->n : &queue;
+  size_t last = s->last;
+  while (last && !strcmp(n->node[last].name, "event")) last = n->node[last].after[0];
+  return last && !strcmp(n->node[last].name, name);
+}
+
 void standin_wait(cu_stream s) { run_until(s->last); }
 
 void standin_wait_all(void) {

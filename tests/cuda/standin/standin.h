@@ -28,6 +28,7 @@
 /* What the runtime asks for is what is defined here. */
 #define DECLARE(name, parameters) API unsigned name parameters;
 MSCRT_CUDA_FUNCTIONS(DECLARE, DECLARE)
+MSCRT_CUDA_LAUNCHING(DECLARE, DECLARE)
 MSCRT_CUBLAS_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_NCCL_FUNCTIONS(DECLARE, DECLARE)
 MSCRT_NCCL_REGISTERING(DECLARE, DECLARE)
@@ -56,6 +57,8 @@ void standin_issue(cu_stream s, const char *name, node_fn *fn, const void *argum
 /* Is a capture under way?  `what` is then not allowed. */
 void standin_forbid_in_capture(const char *what);
 bool standin_capturing(void);
+/* Is the last work of the stream of this name? */
+bool standin_follows(cu_stream s, const char *name);
 /* The driver itself waits, for a stream and for all of them: for ever, if need be. */
 void standin_wait(cu_stream s);
 void standin_wait_all(void);
