@@ -59,6 +59,7 @@ mscrt_status *mscrt_offload_open(mscrt_context *c) {
     if (at == MAP_FAILED)
       return mscrt_fail(MSCRT_NO_MEMORY, "no memory of the host for %" PRIu64 " bytes that are offloaded",
                         o->host_bytes);
+    madvise(at, (size_t)o->host_bytes, MADV_HUGEPAGE); /* copies of whole values are faster then */
     o->host = at;
   }
   return o->disk_bytes ? open_disk(c, o) : NULL;
