@@ -169,7 +169,7 @@ typedef struct {
 
 typedef struct {
   size_t struct_size;
-  int64_t train_begin, train_end; /* the samples [begin, end) for training; 0, 0: all */
+  int64_t train_begin, train_end; /* the samples [begin, end) for training; 0, 0: all; end INT64_MAX: to the last */
   int64_t eval_begin, eval_end;   /* and for evaluation; 0, 0: none */
   bool in_order;                  /* every epoch in file order instead of permuted by (seed, epoch) */
   /* True: the files hold only what rank `rank` reads: its part (mscrt_plan_part) of the first batch, of the second, and
@@ -180,13 +180,19 @@ typedef struct {
   /* For mscrt_predict alone: labels need no files, the evaluation range (0, 0: all samples) may be shorter than a
    * batch, and nothing is trained. */
   bool only_predict;
+  /* True: all samples that are decoded one by one, of pictures, tar archives and tables of text, are tried, and damaged
+   * ones are left out: the others are counted without them, in all files. False: the first that is read ends a run. */
+  bool skip_damaged;
 } mscrt_data_options;
 
 /* Opens the files and checks kinds, shapes and counts against the plan's inputs.  options may be NULL. */
 MSCRT_API mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources,
                                         const mscrt_data_options *options, mscrt_data **out_data);
 MSCRT_API void mscrt_data_close(mscrt_data *data);
-MSCRT_API int64_t mscrt_data_samples(const mscrt_data *data);         /* in the files */
+MSCRT_API int64_t mscrt_data_samples(const mscrt_data *data);         /* in the files, without those left out */
+/* How many samples skip_damaged has left out; *out_first: what is wrong with the first, as long as the data set is
+ * open; NULL: none. */
+MSCRT_API int64_t mscrt_data_left_out(const mscrt_data *data, const char **out_first);
 MSCRT_API int64_t mscrt_data_steps_per_epoch(const mscrt_data *data); /* whole batches of the training range */
 /* False if an input of the role label has no file, which only_predict allows: its values are then zeros. */
 MSCRT_API bool mscrt_data_has_labels(const mscrt_data *data);

@@ -162,6 +162,8 @@ static mscrt_status *read_data_options(mscrt_data *d, const mscrt_data_options *
 }
 
 static mscrt_status *set_ranges(mscrt_data *d) {
+  if (d->o.train_end == INT64_MAX) d->o.train_end = d->count;
+  if (d->o.eval_end == INT64_MAX) d->o.eval_end = d->count;
   if (d->o.only_predict && d->o.eval_end == 0) d->o.eval_end = d->count;
   if (d->o.only_predict) return check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end, 0);
   if (d->o.train_begin == 0 && d->o.train_end == 0) d->o.train_end = d->count;
@@ -184,6 +186,7 @@ mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_so
   for (size_t i = 0; i < num; i++) MSCRT_GOTO(bind_file(d, &sources[i]));
   MSCRT_GOTO(bind_next_tokens(d, (uint32_t)num, sources));
   MSCRT_GOTO(check_counts(d));
+  if (d->o.skip_damaged) MSCRT_GOTO(mscrt_leave_out_damaged(d));
   MSCRT_GOTO(set_ranges(d));
   *out_data = d;
   return NULL;
@@ -196,10 +199,16 @@ void mscrt_data_close(mscrt_data *d) {
   if (!d) return;
   for (uint32_t i = 0; d->samples && i < d->plan->num_inputs; i++) mscrt_samples_close(&d->samples[i]);
   free(d->samples);
+  free(d->kept);
+  free(d->first_damaged);
   free(d);
 }
 
 int64_t mscrt_data_samples(const mscrt_data *d) { return d->count; }
+int64_t mscrt_data_left_out(const mscrt_data *d, const char **out_first) {
+  *out_first = d->first_damaged;
+  return d->left_out;
+}
 int64_t mscrt_data_steps_per_epoch(const mscrt_data *d) {
   return (d->o.train_end - d->o.train_begin) / d->batch / mscrt_train_micro(d->plan);
 }

@@ -149,6 +149,7 @@ struct mscrt_records {
    * several threads at once. */
   mscrt_status *(*decode)(const mscrt_records *r, int64_t number, void *line);
   void (*free)(mscrt_records *r);
+  bool apart; /* a sample is decoded without others: if it is damaged, they are not */
   _Atomic bool slow; /* decoding a sample takes long enough for several threads to share a batch */
 };
 

@@ -17,6 +17,8 @@ struct mscrt_data {
   const mscrt_plan *plan;
   mscrt_samples *samples;        /* by input of the plan */
   int64_t count, batch;          /* number of samples; samples per batch (1: no input has a batch) */
+  int64_t *kept, left_out;       /* the samples that are not damaged, NULL: nobody has looked; how many others */
+  char *first_damaged;           /* what is wrong with the first of these; NULL: none */
   mscrt_data_options o;
 };
 
@@ -25,6 +27,9 @@ struct mscrt_data {
 mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input);
 /* True if the input must have a file. */
 bool mscrt_data_needs(const mscrt_data *d, uint32_t input);
+
+/* damaged.c: leaves out the samples that cannot be decoded. */
+mscrt_status *mscrt_leave_out_damaged(mscrt_data *d);
 
 mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, mscrt_feed **out_feed);
 void mscrt_feed_free(mscrt_feed *f);

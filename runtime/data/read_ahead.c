@@ -39,10 +39,10 @@ static int slot_of_batch(const mscrt_feed *f, int64_t index) { return (int)(inde
 
 /* ---- one batch ---- */
 
-/* Sets the numbers of the samples of batch `index`; for files with parts, sample[0] is the number of the batch. */
-static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
+/* Sets the numbers of the samples of batch `index` among those that are kept. */
+static void choose_kept_samples(mscrt_feed *f, bool train, int64_t index, int64_t batch, uint64_t *sample) {
   const mscrt_data *d = f->data;
-  int64_t batch = d->o.parts ? 1 : d->batch, unit = d->batch / batch;
+  int64_t unit = d->batch / batch;
   if (!train) {
     for (int64_t i = 0; i < batch; i++) {
       int64_t at = d->o.eval_begin / unit + index * batch + i, last = d->o.eval_end / unit - 1;
@@ -60,6 +60,14 @@ static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *s
     uint64_t at = (uint64_t)(first + i);
     sample[i] = (uint64_t)(d->o.train_begin / unit) + (d->o.in_order ? at : mscrt_order_at(&f->order, at));
   }
+}
+
+/* Sets the numbers of the samples of batch `index`; for files with parts, sample[0] is the number of the batch. */
+static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
+  const mscrt_data *d = f->data;
+  int64_t batch = d->o.parts ? 1 : d->batch;
+  choose_kept_samples(f, train, index, batch, sample);
+  for (int64_t i = 0; i < batch && d->kept; i++) sample[i] = (uint64_t)d->kept[sample[i]];
 }
 
 /* The numbers of the samples, in its file, of the part of a batch that an input reads. */

@@ -82,8 +82,8 @@ def put_tar(path, members, form=tarfile.GNU_FORMAT, **headers):
             out.addfile(info, io.BytesIO(data))
 
 
-def losses(plan, data, *more):
-    done = expect(f"run {plan} --trust-native --steps 7 --seed 5 --json --data {data}".split() + list(more), 0, "")
+def losses(plan, data, *more, err=""):
+    done = expect(f"run {plan} --trust-native --steps 7 --seed 5 --json --data {data}".split() + list(more), 0, err)
     lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
     return [line["loss"] for line in lines if "loss" in line]
 
@@ -174,6 +174,26 @@ open("bad/a/0.png", "wb").write(files[0])
 for i in range(1, 8):
     open(f"bad/a/{i}.png", "wb").write(files[i][:60])
 refuses("images1.bin", "x=bad y=bad", r"bad/a/\d.png: ")
+# Damaged samples among the others are left out of all files, where the user says so.
+for i in range(COUNT):
+    os.makedirs(f"holes/{'abc'[classes[i]]}", exist_ok=True)
+    open(f"holes/{'abc'[classes[i]]}/{i:03}.png", "wb").write(files[i])
+    if i % 9 == 4:
+        open(f"holes/{'abc'[classes[i]]}/{i:03}+.png", "wb").write(files[i][:60 + i])
+put_tar("holes.tar", [m for i in range(COUNT) for m in
+                      [(f"{i:03}.npy", arrays[i]), (f"{i:03}.cls", b"%d" % classes[i])] +
+                      ([(f"{i:03}+.npy", arrays[i] if i < 9 else arrays[i][:50]),
+                        (f"{i:03}+.cls", b"one" if i < 20 else b"1")] if i % 9 == 4 else [])])
+left_out = "3 of 27 samples are damaged and left out; of the first: "
+for ranks in (1, 2):
+    for data, first in (("x=holes y=holes", "holes/a/004+.png"),
+                        ("x=holes.tar:npy y=holes.tar:cls", "holes.tar: sample 5: 'one' is no integer")):
+        seen = losses(f"images{ranks}.bin", data, "--skip-damaged",
+                      err=lambda text: "" if left_out + first in text and text.count("\n") == 1 else left_out + first)
+        expect.check(f"{data} without damaged ones on {ranks}", seen == wanted[ranks])
+expect.check("nothing is damaged", losses("images1.bin", "x=img y=img", "--skip-damaged") == wanted[1])
+refuses("images1.bin", "x=holes y=holes", r"holes/[abc]/\d+\+.png: ")
+refuses("images1.bin", "x=bad y=bad --skip-damaged", r"has 1 samples, fewer than one batch of 8")
 os.makedirs("flat")
 open("flat/1.png", "wb").write(files[0])
 refuses("images1.bin", "x=flat y=flat", "flat: has no folders, which would be the classes of label 'y'")

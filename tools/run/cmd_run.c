@@ -276,6 +276,8 @@ static const cli_option options[] = {
      "factor on the learning rate by the step: cosine, linear (both fall to min, 0, at the last step), step:every=N "
      "(times factor, 0.1, every N steps) or constant; of all: warmup=N steps from 0 on, steps=N in place of the run's"},
     {"seed", CLI_SEED, "S", "of initial weights and sample order; default 0"},
+    {"skip-damaged", CLI_FLAG, NULL,
+     "try all samples of pictures, tar archives and .csv files first, and leave damaged ones out"},
     {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
     {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file, a checkpoint, or the newest of a --ckpt-dir"},
     {"weights", CLI_TEXT, "DIR", "folder of the files that the model names for its parameters; default: the model's"},

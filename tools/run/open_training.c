@@ -135,10 +135,19 @@ static bool only_predicts(const training *t) {
   return t->num_sinks && (asked == 0 || !mscrt_plan_has(t->plan, "train"));
 }
 
+static void warn_of_left_out(const training *t) {
+  const char *first;
+  int64_t num = mscrt_data_left_out(t->data, &first);
+  if (num)
+    msc_warning(t->c->ctx, MSC_E_DATA, NULL,
+                "%" PRId64 " of %" PRId64 " samples are damaged and left out; of the first: %s", num,
+                num + mscrt_data_samples(t->data), first);
+}
+
 static int open_data(training *t) {
   cli *c = t->c;
   bool train_open = false, eval_open = false;
-  mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order")};
+  mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order"), .skip_damaged = cli_flag(c, "skip-damaged")};
   size_t num;
   mscrt_source *sources = sources_of(c, 0, &num, &o.parts);
   if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) ||
@@ -153,17 +162,10 @@ static int open_data(training *t) {
     return CLI_OK;
   }
   note_sources(t);
-  if (train_open || eval_open) { /* an open end is known only after the files are */
-    mscrt_data *all;
-    mscrt_data_options every = {.struct_size = sizeof every, .parts = o.parts, .only_predict = o.only_predict};
-    int code = status_of_rank(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &every, &all));
-    if (code) return code;
-    if (train_open) o.train_end = mscrt_data_samples(all);
-    if (eval_open) o.eval_end = mscrt_data_samples(all);
-    mscrt_data_close(all);
-  }
+  if (train_open) o.train_end = INT64_MAX;
+  if (eval_open) o.eval_end = INT64_MAX;
   int code = status_of_rank(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
-  if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data);
+  if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data), warn_of_left_out(t);
   t->evaluates = !code && cli_text(c, "eval") && mscrt_data_has_labels(t->data);
   t->data_options = o;
   return code;

@@ -225,7 +225,7 @@ mscrt_status *mscrt_csv_open(mscrt_blob *b, const mscrt_wanted *w, const char *c
                              mscrt_records **out_records) {
   table *t = NULL;
   MSCRT_CHECK(mscrt_new_array(&t, 1));
-  t->records = (mscrt_records){.decode = decode_line, .free = free_table};
+  t->records = (mscrt_records){.decode = decode_line, .free = free_table, .apart = true};
   t->blob = *b, t->whole = !mscrt_is_float(w->dtype), t->separator = ',';
   *b = (mscrt_blob){.fd = -1};
   mscrt_status *s = find_lines(t);

@@ -111,7 +111,7 @@ mscrt_status *mscrt_image_folder_open(const char *path, const mscrt_wanted *w, m
                                       mscrt_records **out_records) {
   folder *f = NULL;
   MSCRT_CHECK(mscrt_new_array(&f, 1));
-  f->records = (mscrt_records){decode_file, free_folder, true};
+  f->records = (mscrt_records){.decode = decode_file, .free = free_folder, .apart = true};
   f->classes = w->role == MSCRT_LABEL;
   f->records.slow = !f->classes;
   mscrt_status *s = open_listed(f, path, w, out_array);

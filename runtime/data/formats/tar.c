@@ -277,7 +277,7 @@ mscrt_status *mscrt_tar_open(mscrt_blob *b, const mscrt_wanted *w, const char *e
                              mscrt_records **out_records) {
   archive *a = NULL;
   MSCRT_CHECK(mscrt_new_array(&a, 1));
-  a->records = (mscrt_records){.decode = decode_member, .free = free_archive};
+  a->records = (mscrt_records){.decode = decode_member, .free = free_archive, .apart = true};
   a->blob = *b, a->w = w;
   *b = (mscrt_blob){.fd = -1};
   mscrt_status *s = open_archive(a, extension, out_array);
