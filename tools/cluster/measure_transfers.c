@@ -129,7 +129,7 @@ static mscrt_status *time_disk(const measuring *g, int rank, mscrt_pool *alone, 
 static int measure_rank(void *arg, int rank, const launcher_line *line) {
   measuring *g = arg;
   size_t bytes = 2 * (size_t)g->bytes;
-  void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mscrt_pool *pool = NULL;
   multiplier x = {0};
   int error;
@@ -137,6 +137,7 @@ static int measure_rank(void *arg, int rank, const launcher_line *line) {
       area == MAP_FAILED ? mscrt_fail(MSCRT_NO_MEMORY, "out of memory") : mscrt_pool_new(1, false, NULL, NULL, &pool);
   if (!s) s = open_multiplier(g, &x);
   if (!s) {
+    madvise(area, bytes, MADV_HUGEPAGE); /* as an arena is, and what is offloaded */
     mscrt_shorten_slice(NULL);
     mscrt_value_transfer m = {.arena = area, .host = (uint8_t *)area + g->bytes, .bytes = VALUE};
     g->board->host_ns[rank] = time_transfers(g, pool, &x, &m, &error);
