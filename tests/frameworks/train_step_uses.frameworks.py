@@ -176,6 +176,26 @@ def other_modes(step, module, optimizer):
 
 
 @use(perceptron)
+def other_parts(step, module, optimizer):
+    told = [step(*data())]
+    module[2] = nn.LeakyReLU(0.1)
+    told.append(step(*data()))
+    module[2].negative_slope = 0.4
+    told.append(step(*data()))
+    module.append(nn.Tanh())
+    told.append(step(*data()))
+    optimizer.param_groups[0]["betas"] = (0.7, 0.9)
+    return told + [step(*data())]
+
+
+@use(perceptron)
+def inputs_that_are_views(step, module, optimizer):
+    x, y = data()
+    told = [step(x.t().contiguous().t(), y)]
+    return told + [step(torch.complex(torch.zeros_like(x), -x).conj().imag, y)]  # negated when it is read
+
+
+@use(perceptron)
 def other_sizes(step, module, optimizer):
     return [step(*data(b)) for b in (6, 4, 6, 2, 4)]
 

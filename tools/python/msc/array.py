@@ -1,6 +1,7 @@
 """Elements in memory with a type and a shape: Array, and Borrowed, which looks at memory of others without copies."""
 import ctypes
 import struct
+import sys
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64
 from ctypes import c_void_p
 from math import prod
@@ -23,6 +24,16 @@ KINDS = {
     "u16": (2, "H", "H", 1),
     "u32": (4, "I", "IL", 1),
     "u64": (8, "Q", "QL", 1)
+}
+
+_OF_TORCH = {
+    "f32": ("torch.float32", ),
+    "f16": ("torch.float16", ),
+    "bf16": ("torch.bfloat16", ),
+    "f64": ("torch.float64", ),
+    "i1": ("torch.bool", "torch.uint8"),
+    **{f"{k}{bits}": (f"torch.{'u' * (k == 'u')}int{bits}", )
+       for k in "iu" for bits in (8, 16, 32, 64)}
 }
 
 
@@ -176,6 +187,14 @@ def packed(dtype: str, values: Sequence) -> bytes:
         *((b + 0x7FFF + (b >> 16 & 1)) >> 16 if b & 0x7FFFFFFF <= 0x7F800000 else b >> 16 | 0x40 for b in bits))
 
 
+def _is_torch_tensor(value) -> bool:
+    """True for a tensor of torch in the host's memory, and for none of a subclass, which may keep its elements
+    elsewhere."""
+    torch = sys.modules.get("torch")
+    return bool(torch and type(value) in (torch.Tensor, torch.nn.Parameter) and value.is_cpu
+                and value.layout is torch.strided)
+
+
 class Borrowed:
     """The memory of `value`, contiguous and of elements of dtype, as long as this object lives: .address, .nbytes,
     .shape. bytes are taken as they are; arrays (buffer protocol: numpy, array, memoryview; else DLPack: torch, jax)
@@ -189,6 +208,8 @@ class Borrowed:
             self.address, self.nbytes, self.shape = value.address, value.nbytes, value.shape
         elif isinstance(value, (list, tuple, int, float)):
             self._pack(what, value, dtype)
+        elif _is_torch_tensor(value):
+            self._take_tensor(what, value, dtype)
         elif hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
             self._take_dlpack(what, value, dtype)
         else:
@@ -237,6 +258,14 @@ class Borrowed:
         size, _, forms, _ = KINDS[dtype]
         self._check(what, form.lstrip("@=<") in forms and item == size, dtype, f"format '{form}' ({8 * item} bits)")
         self.shape = tuple(own)
+
+    def _take_tensor(self, what, value, dtype):
+        """What _take_dlpack does, in a third of the time, which counts beside a small step."""
+        if value.is_neg() or not value.is_contiguous():
+            self._kept = value = value.detach().resolve_neg().contiguous()
+        own = str(value.dtype)
+        self._check(what, own in _OF_TORCH[dtype], dtype, own)
+        self.address, self.nbytes, self.shape = value.data_ptr(), value.nbytes, tuple(value.shape)
 
     def _take_dlpack(self, what, value, dtype):
         value = value.detach() if hasattr(value, "detach") else value

@@ -230,6 +230,8 @@ class Job:
         given = {name: self._borrow(name, value) for name, value in inputs.items()}
         for name, memory in given.items():
             v = self.plan.inputs[name]
+            if micro == 1 and memory.shape == v.shape:
+                continue
             shape = tuple(s * micro if d == v.batch else s for d, s in enumerate(v.shape))
             if memory.shape not in (None, shape, (math.prod(shape), )):
                 raise Error(f"input '{name}' has the shape {list(shape)}, not {list(memory.shape)}")

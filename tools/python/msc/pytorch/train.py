@@ -13,6 +13,7 @@ from msc.pytorch import weights
 from msc.pytorch.capture import flat_inputs, names_of_values
 from msc.pytorch.export import _split_inputs, _split_labels, build
 from msc.pytorch.garbage import uncollected
+from msc.pytorch.modes import Modes
 from msc.pytorch.optimizer import count_steps
 from msc.pytorch.values import values_of
 
@@ -38,6 +39,7 @@ class TrainStep:
         self._ranks, self._seed, self._threads = ranks, seed, threads
         self._opened, self._compiled = 0, 0
         self._plans = {}  # what a plan is for -> (plan, values, groups, constants)
+        self._modes, self._names = None, {}  # names: of inputs that are tensors, by how many are given in order
         self._job, self._key, self._rates, self._values, self._constants = None, None, None, [], []
         self._is_behind, self._is_lost, self._written = False, False, None
         self._uncounted = 0  # steps that the optimizer's own counts lack
@@ -64,14 +66,16 @@ class TrainStep:
         if self._buckets:
             inputs, named = self._padded(inputs, named)
         given = self._named(inputs, named)
-        key = (tuple((n, tuple(t.shape), t.dtype) for n, t in given.items()), _modes(self.module, self.optimizer))
+        if not self._modes or not self._modes.are_same():
+            self._modes = Modes(self.module, self.optimizer)
+        key = tuple([(n, t.shape, t.dtype) for n, t in given.items()]), self._modes.key
         if key != self._key or self._is_written():
             self._open(key, inputs, named)
         self._set_rates()
         plan_inputs = self._job.plan.inputs
         self._is_behind = self._ranks > 1
         try:
-            told = self._job.step(**{n: t.detach().contiguous() for n, t in given.items() if n in plan_inputs})
+            told = self._job.step(**{n: t for n, t in given.items() if n in plan_inputs})
             self._uncounted += 1
             return told
         except Error:
@@ -95,10 +99,17 @@ class TrainStep:
     def _named(self, inputs, named):
         if inputs and named:
             raise Error("inputs are given in order or by name, not both")
-        labels, args = self._split(inputs, named)
-        words = {} if inputs else {n: v for n, v in named.items()}
-        flat = flat_inputs(args, words, labels, self.module, self._taken)
-        found = {n: v for n, v, _ in flat if isinstance(v, torch.Tensor)}
+        are_tensors = not named and all([isinstance(v, torch.Tensor) for v in inputs])
+        names = self._names.get(len(inputs)) if are_tensors else None
+        if names:
+            found = dict(zip(names, inputs))
+        else:
+            labels, args = self._split(inputs, named)
+            words = {} if inputs else {n: v for n, v in named.items()}
+            flat = flat_inputs(args, words, labels, self.module, self._taken)
+            found = {n: v for n, v, _ in flat if isinstance(v, torch.Tensor)}
+            if are_tensors and [id(v) for v in found.values()] == [id(v) for v in inputs]:
+                self._names[len(inputs)] = tuple(found)
         for name, t in found.items():
             if t.requires_grad:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
@@ -177,13 +188,14 @@ class TrainStep:
         them other memory."""
         own = [v for v in self._values if v.is_of_module]
         return (
-            [(v.get().data_ptr(), v.version() if self._ranks > 1 else 0) for v in own],
+            [v.address() for v in own],
+            [v.version() for v in own] if self._ranks > 1 else (),
             [(b.data_ptr(), b._version) for b, _ in self._constants],
         )
 
     def _is_written(self):
         now = self._versions()
-        if self._is_behind and now[0] != self._written[0]:
+        if self._is_behind and now[:2] != self._written[:2]:
             self._is_behind, self._is_lost = False, True
             raise Error("parameters were written to that the module had not got from its ranks: call sync() before")
         return now != self._written
@@ -240,23 +252,6 @@ def _weakly(owner, method):
             method(own)
 
     return call
-
-
-_PLAIN = frozenset((bool, int, float, str, type(None)))
-
-
-def _modes(module, optimizer):
-    """What else a plan depends on: the plain attributes of modules, which parameters are trained, hyper-parameters."""
-    modules = list(module.modules())
-    parts = [v for m in modules for v in m.__dict__.values() if type(v) in _PLAIN]
-    parameters = [(id(p), p.requires_grad) for m in modules for p in m._parameters.values() if p is not None]
-    groups = [
-        v if type(v) in _PLAIN or type(v) is tuple else str(v)
-        for g in optimizer.param_groups
-        for k, v in g.items()
-        if k not in ("params", "lr", "initial_lr")
-    ]
-    return tuple(parts), tuple(parameters), tuple(groups)
 
 
 def train_step(

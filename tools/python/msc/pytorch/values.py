@@ -19,6 +19,10 @@ class Value:
         """The tensor; None: there is none yet."""
         return self._tensor.data
 
+    def address(self):
+        """Where its memory begins."""
+        return self._tensor.data_ptr()
+
     def version(self):
         """A number that changes when somebody writes to the tensor."""
         return self._tensor._version
