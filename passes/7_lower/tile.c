@@ -24,6 +24,10 @@ enum {
   LEAST_COLUMNS = 256,
   LEAST_ROWS = 64,
   MOST_COLUMNS = 1024,
+  /* Rows of a transposed a are packed for each tile, and read again for every panel of b: from the level-2 cache if
+   * they fit in so many bytes there. Tiles of fewer than LEAST_PACKED rows would read b too often. */
+  PACKED_BYTES = 768 * 1024,
+  LEAST_PACKED = 48,
 };
 
 /* True if the op is one elementwise launch.  A view is none: no kernel would read the tiles. */
@@ -110,6 +114,13 @@ static int64_t most_rows_of_a(const msc_op *gemm) {
   return rows > LEAST_ROWS ? rows : LEAST_ROWS;
 }
 
+/* Returns how many rows of a transposed a of f32 are packed together. */
+static int64_t most_packed_rows(const msc_op *gemm) {
+  const msc_type *a = gemm->in[0].value->type;
+  int64_t k = a->dim[a->rank - 2], rows = k ? PACKED_BYTES / (k * 4) : 0;
+  return rows > LEAST_PACKED ? rows : LEAST_PACKED;
+}
+
 /* Rows of a tile of so many columns. */
 static int64_t tile_rows(const msc_op *gemm, int64_t columns) {
   const msc_type *t = gemm->out[0].type;
@@ -121,6 +132,7 @@ static int64_t tile_rows(const msc_op *gemm, int64_t columns) {
   int64_t fit = row_bytes ? most / row_bytes : 0, even = (rows + parts - 1) / parts;
   int64_t tile = fit < even ? fit : even;
   if (columns < result_columns(gemm) && tile > most_rows_of_a(gemm)) tile = most_rows_of_a(gemm);
+  if (msc_op_bool(gemm, "transpose_a") && !is_bf16(gemm) && tile > most_packed_rows(gemm)) tile = most_packed_rows(gemm);
   if (is_bf16(gemm) && tile >= ROWS_OF_BF16) return tile / ROWS_OF_BF16 * ROWS_OF_BF16;
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
