@@ -1,10 +1,13 @@
 /* pile: a sum of products over few rows each, a^T b, as a weight that many steps share has -> one product over the rows
  * of all.  The products' results, of which each is as large as the weight, are never made.  Sums of the rows of the
  * same a or b, as the gradient of a bias beside the weight is -> one sum over the rows of all, which are together
- * already.
+ * already.  What reads these rows step by step, as the gradients of an input's weight and bias do -> the same of the
+ * rows of all, with the other operand of its product in their order.
  *
  * Row i of every a stands beside row i of the others, and so with b: a rank that has a part of the rows has a part of
  * the sum, in the order in which one rank adds. */
+#include <string.h>
+
 #include "ir/formula.h"
 #include "passes/pass.h"
 
@@ -63,6 +66,39 @@ static msc_value *pile_up(msc_arena *a, msc_builder *b, size_t num, msc_op *cons
   return reshape(b, join_along(b, 1, num, x), 2, (int64_t[]){t->dim[0] * (int64_t)num, t->dim[1]});
 }
 
+/* Returns the concat of `num` steps, of which v, reshaped to a step [1, ...], is one; NULL: there is none. */
+static msc_op *find_steps(const msc_value *v, size_t num) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    const msc_type *step = u->user->kind == OP_reshape ? u->user->out[0].type : NULL;
+    if (!step || step->rank != v->type->rank + 1 || step->dim[0] != 1) continue;
+    for (const msc_use *w = u->user->out[0].uses; w; w = w->next)
+      if (w->user->kind == OP_concat && !msc_op_int(w->user, "dim") && w->user->num_in == num) return w->user;
+  }
+  return NULL;
+}
+
+/* Returns the value that is step k. */
+static const msc_value *step_of(const msc_op *steps, size_t k) {
+  const msc_op *def = steps->in[k].value->def;
+  return def && def->kind == OP_reshape ? def->in[0].value : NULL;
+}
+
+/* Puts products whose operands `side` are the steps of a concat in its order. */
+static void order_as_steps(msc_arena *a, msc_op **product, size_t num, size_t side) {
+  const msc_op *steps = find_steps(product[0]->in[side].value, num);
+  msc_op **ordered = msc_new_array(a, msc_op *, num);
+  if (!steps) return;
+  memcpy(ordered, product, sizeof *ordered * num);
+  for (size_t k = 0; k < num; k++) {
+    size_t i = k;
+    while (i < num && ordered[i]->in[side].value != step_of(steps, k)) i++;
+    if (i == num) return;
+    msc_op *found = ordered[i];
+    ordered[i] = ordered[k], ordered[k] = found;
+  }
+  memcpy(product, ordered, sizeof *ordered * num);
+}
+
 /* Replaces the sum that ends in `last`; returns how many products became one; 0: the sum stays. */
 static size_t pile_products(msc_arena *a, msc_op *last) {
   terms t = {0};
@@ -74,6 +110,7 @@ static size_t pile_products(msc_arena *a, msc_op *last) {
       product[num++] = t.term[i]->def;
     else t.term[t.num_terms - ++rest] = t.term[i];
   if (num < LEAST) return 0;
+  for (size_t side = 0; side < 2; side++) order_as_steps(a, product, num, side);
   msc_builder b = {
       .func = last->block->func, .block = last->block, .before = last, .loc = last->loc, .name = product[0]->name};
   msc_value *x = pile_up(a, &b, num, product, 0), *y = pile_up(a, &b, num, product, 1);
@@ -90,12 +127,13 @@ static size_t pile_products(msc_arena *a, msc_op *last) {
 
 /* ---- sums of rows ---- */
 
-static bool is_sum_of_rows(const msc_value *v) {
+static bool sums_rows(const msc_op *op) {
   int64_t dims[MSC_MAX_RANK];
-  const msc_op *op = v->def;
-  return op && op->kind == OP_reduce_sum && msc_has_one_use(v) && v->type->rank == 1 &&
-         op->in[0].value->type->rank == 2 && msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 1 && !dims[0];
+  return op->kind == OP_reduce_sum && op->out[0].type->rank == 1 && op->in[0].value->type->rank == 2 &&
+         msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 1 && !dims[0];
 }
+
+static bool is_sum_of_rows(const msc_value *v) { return v->def && msc_has_one_use(v) && sums_rows(v->def); }
 
 /* Is it a concat as `pile_up` makes it, of which only a reshape to rows is read? */
 static bool is_pile(const msc_op *op) {
@@ -163,6 +201,140 @@ static size_t sum_pile(msc_arena *a, msc_op *last) {
   return num;
 }
 
+/* ---- what reads the rows step by step ---- */
+
+/* The rows of a pile, the concat that has them step by step, and the blocks of sums over them. */
+typedef struct {
+  msc_op *pile, *steps;
+  msc_value *rows; /* [rows of a step * steps, columns] */
+  int64_t blocks;
+} piled_steps;
+
+/* True if the pile has the steps of a concat in their order, and a product of its rows tells how they are summed. */
+static bool find_piled_steps(msc_op *pile, piled_steps *out) {
+  *out = (piled_steps){.pile = pile, .steps = find_steps(pile->in[0].value, pile->num_in)};
+  for (size_t k = 0; out->steps && k < pile->num_in; k++)
+    if (step_of(out->steps, k) != pile->in[k].value) return false;
+  if (!out->steps || out->steps->out[0].type->rank != 3 || out->steps->block != pile->block) return false;
+  out->rows = &pile->out[0].uses->user->out[0];
+  for (const msc_use *u = out->rows->uses; u; u = u->next)
+    if (u->user->kind == OP_matmul) out->blocks = msc_op_int(u->user, MSC_FACT(blocks));
+  return out->blocks > 0;
+}
+
+static msc_builder builder_before(msc_op *op) {
+  return (msc_builder){.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
+}
+
+/* Returns the sum of a pile's rows of this type; NULL: there is none. */
+static msc_op *find_sum(const piled_steps *p, const msc_type *t) {
+  for (const msc_use *u = p->rows->uses; u; u = u->next)
+    if (sums_rows(u->user) && u->user->out[0].type == t && msc_op_int(u->user, MSC_FACT(blocks)) == p->blocks)
+      return u->user;
+  return NULL;
+}
+
+/* Replaces a sum over all rows of all steps, and that of the pile's rows if there is one, by one. */
+static bool sum_rows(const piled_steps *p, msc_op *sum) {
+  int64_t dims[MSC_MAX_RANK];
+  if (sum->out[0].type->rank != 1 || msc_op_ints(sum, "dims", dims, MSC_MAX_RANK) != 2 || dims[0] + dims[1] != 1)
+    return true;
+  msc_op *other = find_sum(p, sum->out[0].type);
+  msc_value *all = other && other->id < sum->id ? &other->out[0] : NULL;
+  if (!all) {
+    move_pile_before(sum, p->pile);
+    msc_builder b = builder_before(sum);
+    all = reduce(&b, OP_reduce_sum, p->rows, 1, (int64_t[]){0}, false);
+    if (!all) return false;
+    msc_op_put(all->def, msc_fact_blocks(p->blocks));
+    if (other) msc_replace_uses(&other->out[0], all), msc_op_erase(other);
+  }
+  msc_replace_uses(&sum->out[0], all);
+  msc_op_erase(sum);
+  return true;
+}
+
+/* Returns rows that lie step by step, [steps * rows, n], in the order of a pile; a transpose of them is undone. */
+static msc_value *turn_rows(msc_builder *b, msc_value *x, const msc_type *steps) {
+  static const int64_t swap[3] = {1, 0, 2};
+  int64_t perm[MSC_MAX_RANK], n = x->type->dim[1], apart[3] = {steps->dim[0], steps->dim[1], n};
+  const msc_op *whole = x->def && x->def->kind == OP_reshape ? x->def->in[0].value->def : NULL;
+  msc_value *turned = NULL;
+  bool is_turned = whole && whole->kind == OP_transpose && msc_op_ints(whole, "perm", perm, MSC_MAX_RANK) == 3 &&
+                   !memcmp(perm, swap, sizeof swap) && !memcmp(whole->out[0].type->dim, apart, sizeof apart);
+  if (is_turned) turned = whole->in[0].value;
+  else turned = transpose(b, reshape(b, x, 3, apart), swap);
+  return turned ? reshape(b, turned, 2, x->type->dim) : NULL;
+}
+
+/* Replaces a product a^T b of rows that lie step by step, `side` of its operands, by one of the pile's rows, if its
+ * other operand is not larger. */
+static bool multiply_rows(const piled_steps *p, msc_op *product, size_t side) {
+  msc_value *x = product->in[1 - side].value;
+  if (product->kind != OP_matmul || !msc_op_bool(product, "transpose_a") || msc_op_bool(product, "transpose_b") ||
+      x == product->in[side].value || x->type->rank != 2 || x->type->dim[1] > p->rows->type->dim[1])
+    return true;
+  move_pile_before(product, p->pile);
+  msc_builder b = builder_before(product);
+  msc_value *turned = turn_rows(&b, x, p->steps->out[0].type);
+  msc_value *y = turned ? matrix_product(&b, side ? turned : p->rows, true, side ? p->rows : turned, false) : NULL;
+  if (!y) return false;
+  msc_op_put(y->def, msc_fact_blocks(p->blocks));
+  msc_replace_uses(&product->out[0], y);
+  msc_op_erase(product);
+  return true;
+}
+
+static void erase_unused_steps(msc_arena *a, msc_op *steps) {
+  size_t num = steps->num_in;
+  msc_op **step = msc_new_array(a, msc_op *, num);
+  for (size_t k = 0; k < num; k++) step[k] = steps->in[k].value->def;
+  if (msc_has_uses(&steps->out[0])) return;
+  msc_op_erase(steps);
+  for (size_t k = 0; k < num; k++)
+    if (!msc_has_uses(&step[k]->out[0])) msc_op_erase(step[k]);
+}
+
+/* Lists the ops that read v. */
+static size_t list_readers(msc_arena *a, const msc_value *v, msc_op ***out) {
+  size_t num = 0;
+  *out = NULL;
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    msc_grow(a, *out, num);
+    (*out)[num++] = u->user;
+  }
+  return num;
+}
+
+/* Lets products of the steps' rows read the pile's. */
+static bool multiply_all_rows(msc_arena *a, const piled_steps *p, msc_op *reshape) {
+  msc_op **product;
+  if (reshape->out[0].type != p->rows->type) return true;
+  size_t num = list_readers(a, &reshape->out[0], &product);
+  for (size_t i = 0; i < num; i++)
+    MSC_TRY(product[i]->kind != OP_matmul || multiply_rows(p, product[i], product[i]->in[1].value == &reshape->out[0]));
+  if (!msc_has_uses(&reshape->out[0])) msc_op_erase(reshape);
+  return true;
+}
+
+/* Lets sums and products of the steps' rows read the pile's, in all piles of a function. */
+static bool read_piles(msc_arena *a, msc_func *f) {
+  piled_steps p;
+  msc_op **reader;
+  msc_number(f->body);
+  for (msc_op *op = f->body->last, *previous; op; op = previous) {
+    previous = op->prev; /* from last to first: what moves, moves to the front */
+    if (!is_pile(op) || !find_piled_steps(op, &p)) continue;
+    size_t num = list_readers(a, &p.steps->out[0], &reader);
+    for (size_t i = 0; i < num; i++) {
+      if (reader[i]->kind == OP_reduce_sum) MSC_TRY(sum_rows(&p, reader[i]));
+      else if (reader[i]->kind == OP_reshape) MSC_TRY(multiply_all_rows(a, &p, reader[i]));
+    }
+    erase_unused_steps(a, p.steps);
+  }
+  return true;
+}
+
 /* Replaces sums of a function by `replace`; returns how many of their terms it replaced. */
 static int64_t replace_sums(msc_pass_ctx *pass, msc_func *f, size_t (*replace)(msc_arena *a, msc_op *last)) {
   int64_t num = 0;
@@ -180,6 +352,7 @@ bool pass_pile(msc_pass_ctx *pass, msc_module *m) {
     int64_t piled = replace_sums(pass, f, pile_products);
     products += piled;
     if (piled) sums += replace_sums(pass, f, sum_pile);
+    if (piled) MSC_TRY(read_piles(pass->scratch, f));
   }
   msc_stat(pass, "products piled up", products);
   msc_stat(pass, "sums of rows piled up", sums);
