@@ -51,7 +51,7 @@ typedef struct mscrt_record {
   const mscrt_graph *graph;
   mscrt_kernel *pack, *multiply; /* NULL: by the library */
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
-  struct mscrt_record *epilogue; /* its buffers that are NULL stand for the tile */
+  struct mscrt_record *epilogue; /* its buffers that are NULL stand for the tile, on a GPU for the workspace */
   uint32_t index;                /* number of the kernel, product, collective or message in the plan */
   uint32_t num_parts;            /* number of values of a collective */
   mscrt_part *part;              /* in slot 0 */

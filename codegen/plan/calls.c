@@ -9,6 +9,7 @@
 #include "ir/table.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/gpu/library.h"
+#include "passes/7_lower/gpu/rest.h"
 #include "passes/7_lower/transfer.h"
 #include "passes/8_memory/offsets/offsets.h"
 
@@ -396,6 +397,36 @@ static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
   return (uint32_t)p->num_matmuls++;
 }
 
+/* Lists the buffers of the op that does the rest of a gemm.  Its working memory is the library's workspace. */
+static const plan_ref *rest_buffers(calling *c, const msc_op *rest, msc_value *const *result, uint64_t scratch_bytes) {
+  plan_ref *all = msc_new_array(c->p->arena, plan_ref, rest->num_in + rest->num_out + 1);
+  size_t num = 0;
+  for (size_t i = 0; i < rest->num_in; i++) all[num++] = place_of_value(c, rest->in[i].value, false);
+  for (size_t i = 0; i < rest->num_out; i++) all[num++] = place_of_value(c, result[i], true);
+  all[num] = (plan_ref){.bytes = scratch_bytes, .space = PLAN_SPACE_TILE, .written = true};
+  return all;
+}
+
+/* Gives a call of a GPU's library the kernels that do what the library does besides the product, for a library that
+ * refuses to, or takes longer. */
+static bool add_rest(calling *c, msc_op *gemm, msc_plan_call *call) {
+  msc_op *rest;
+  msc_value *result[MSC_REST_RESULTS];
+  msc_kernel_call k;
+  MSC_TRY(msc_insert_rest(gemm, &rest, result));
+  if (!rest) return true;
+  bool ok = msc_codegen_add(c->cg, rest, &k);
+  const plan_ref *all = ok ? rest_buffers(c, rest, result, k.scratch_bytes) : NULL;
+  for (size_t i = 0; ok && i < k.num_launches && k.scratch_bytes <= c->p->workspace_bytes; i++) {
+    ok = check_units(gemm, &k.launch[i]);
+    call = call->epilogue = msc_new(c->p->arena, msc_plan_call);
+    fill_launch(c, call, gemm, all, &k.launch[i]);
+    call->bytes = call->flops = 0; /* those of the product's call are of all that it does */
+  }
+  msc_op_erase(rest);
+  return ok;
+}
+
 static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_matmul m;
   const msc_target *target = msc_target_of(c->p->module);
@@ -412,6 +443,7 @@ static bool call_matmul(calling *c, const msc_op *op) {
   add_further_buffers(c, op, call);
   call->flops = (uint64_t)msc_op_flops(op, c->p->arena);
   call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
+  if (target->is_gpu) return add_rest(c, (msc_op *)(uintptr_t)op, call);
   if (!m.tile_bytes) return true;
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(c->cg, op->next, &k));

@@ -364,9 +364,11 @@ static void write_section(const dumping *d, plan_section s) {
     plan_call c = plan_section_calls(s, i);
     write_dump(d, "%5u  ", i);
     write_call(d, c);
-    if (!has_plan_call_epilogue(c)) continue;
-    write_dump(d, "       then ");
-    write_call(d, plan_call_epilogue(c));
+    while (has_plan_call_epilogue(c)) {
+      c = plan_call_epilogue(c);
+      write_dump(d, "       then ");
+      write_call(d, c);
+    }
   }
 }
 

@@ -34,6 +34,13 @@ static size_t list_spans(const msc_plan_call *c, msc_span *span) {
   return c->epilogue ? num + list_spans(c->epilogue, span + num) : num;
 }
 
+/* Counts the buffers of a call and of the calls behind it. */
+static size_t count_call_buffers(const msc_plan_call *c) {
+  size_t num = 0;
+  for (; c; c = c->epilogue) num += c->num_buffers;
+  return num;
+}
+
 /* Returns the stream of a collective or transfer; NUM_SIDES: the call runs in the stage's own sequence of calls. */
 static int side_stream_of(const msc_plan_call *c) {
   if (c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL) return MOVER;
@@ -47,7 +54,7 @@ static timeline new_timeline(const msc_plan *p) {
     const msc_plan_section *s = &p->section[k];
     size_t pending = 0;
     for (size_t i = 0; i < s->num_calls; i++) {
-      size_t n = s->call[i].num_buffers + (s->call[i].epilogue ? s->call[i].epilogue->num_buffers : 0);
+      size_t n = count_call_buffers(&s->call[i]);
       if (n > most) most = n;
       if (side_stream_of(&s->call[i]) < NUM_SIDES) pending += n;
     }

@@ -71,6 +71,11 @@ void mscrt_cuda_leave(mscrt_cuda *g);
 /* The bitwise or of all addresses that a call's buffer can have. */
 uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer);
 
+/* ---- cuda/launch.c ---- */
+
+/* Launches the kernel of a record, with buffers at these addresses; NULL stands for the workspace. */
+mscrt_status *mscrt_cuda_launch(mscrt_context *c, const mscrt_record *r, void *const *buffers);
+
 /* ---- cuda/watch.c ---- */
 
 /* Waits until all issued work has run.  Fails if another rank is lost, NCCL reports an error or the wait takes too

@@ -272,28 +272,33 @@ static mscrt_status *open_cuda(mscrt_context *c) {
 /* ---- calls ---- */
 
 /* Lets checking calls write their flags into one array, which is cleared and read at once. */
-static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
+static mscrt_status *collect_flags(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   MSCRT_CHECK(mscrt_new_array(&g->checked, count_checking_calls(c)));
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
       mscrt_record *r = &c->section[i].call[k];
-      if (r->kind != PLAN_CALL_KIND_KERNEL) continue;
-      plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
-      uint32_t parameters = r->num_buffers + 1 + plan_kernel_num_dims(kernel) + plan_kernel_num_scalars(kernel);
-      if (parameters > *out_parameters) *out_parameters = parameters;
-      if (!r->checks) continue;
+      if (r->kind != PLAN_CALL_KIND_KERNEL || !r->checks) continue;
       r->buffers[r->num_buffers - 1] = (void *)(uintptr_t)(g->flags + sizeof(int32_t) * g->num_flags);
       g->checked[g->num_flags++] = r;
     }
   return NULL;
 }
 
+static uint32_t most_parameters(const mscrt_context *c) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < plan_plan_kernels_num(c->plan->root); i++) {
+    plan_kernel k = plan_plan_kernels(c->plan->root, i);
+    uint32_t num = plan_kernel_num_buffers(k) + 1 + plan_kernel_num_dims(k) + plan_kernel_num_scalars(k);
+    if (num > most) most = num;
+  }
+  return most;
+}
+
 static mscrt_status *ready_cuda(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
-  uint32_t parameters = 0;
-  MSCRT_CHECK(collect_flags(c, &parameters));
-  MSCRT_CHECK(mscrt_new_array(&g->parameters, parameters + 1));
+  MSCRT_CHECK(collect_flags(c));
+  MSCRT_CHECK(mscrt_new_array(&g->parameters, most_parameters(c) + 1));
   MSCRT_CHECK(mscrt_new_array(&g->warm, c->plan->num_programs));
   MSCRT_CHECK(mscrt_new_array(&g->graph, c->plan->num_programs * c->input_slots));
   MSCRT_CHECK(mscrt_cuda_enter(g));
@@ -306,45 +311,10 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   return s;
 }
 
-/* Launches a kernel with g->parameters.  Right behind another kernel it may begin early: of anything else in the stream
- * only the end says that its results are there. */
-static mscrt_status *launch_grid(mscrt_cuda *g, cu_function kernel, unsigned blocks, unsigned threads) {
-  bool early = g->early && g->follows_kernel;
-  g->follows_kernel = true;
-  if (!early) {
-    MSCRT_CUDA(&g->cu, cuLaunchKernel, kernel, blocks, 1, 1, threads, 1, 1, 0, g->stream, g->parameters, NULL);
-    return NULL;
-  }
-  cu_launch_attribute may = {.id = MSCRT_CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.allowed = 1};
-  cu_launch launch = {blocks, 1, 1, threads, 1, 1, 0, g->stream, &may, 1};
-  MSCRT_CUDA(&g->cu, cuLaunchKernelEx, &launch, kernel, g->parameters, NULL);
-  return NULL;
-}
-
-static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_execution *t) {
-  mscrt_cuda *g = mscrt_cuda_of(c);
-  const mscrt_record *r = t->record;
-  plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
-  void *const *buffers = mscrt_buffers_of(c, r, t->slots, 0);
-  float narrow[64]; /* scalars that the kernel takes as f32 */
-  unsigned blocks = (unsigned)r->units; /* check_call.c: a grid has so many */
-  uint32_t n = 0;
-  if (blocks == 0) return NULL;
-  for (uint32_t i = 0; i < r->num_buffers; i++) g->parameters[n++] = (void *)(uintptr_t)&buffers[i];
-  g->parameters[n++] = (void *)(uintptr_t)&r->extent;
-  for (uint32_t i = 0; i < plan_kernel_num_dims(kernel); i++) g->parameters[n++] = (void *)(uintptr_t)&r->dims[i];
-  for (uint32_t i = 0; i < plan_kernel_num_scalars(kernel); i++) {
-    bool is_narrow = i < 64 && plan_kernel_narrow_scalars(kernel) >> i & 1;
-    if (is_narrow) narrow[i] = (float)r->scalars[i];
-    g->parameters[n++] = is_narrow ? (void *)&narrow[i] : (void *)(uintptr_t)&r->scalars[i];
-  }
-  return launch_grid(g, g->kernel[r->index], blocks, plan_kernel_threads(kernel));
-}
-
 static mscrt_status *issue_call(mscrt_context *c, const mscrt_execution *t) {
   if (t->record->kind != PLAN_CALL_KIND_KERNEL) mscrt_cuda_of(c)->follows_kernel = false;
   switch (t->record->kind) {
-    case PLAN_CALL_KIND_KERNEL: return launch_kernel(c, t);
+    case PLAN_CALL_KIND_KERNEL: return mscrt_cuda_launch(c, t->record, mscrt_buffers_of(c, t->record, t->slots, 0));
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
     case PLAN_CALL_KIND_GRAPH: return mscrt_dnn_issue(c, t);
     default: return mscrt_cuda_local_collective(c, t);

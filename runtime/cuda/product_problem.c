@@ -52,22 +52,36 @@ static mscrt_status *set_pointers(mscrt_cublas_api *lt, const mscrt_matmul *m, l
   return NULL;
 }
 
-mscrt_status *mscrt_product_describe(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p) {
+/* Describes the product alone. */
+static mscrt_status *describe_plain(mscrt_cublas_api *lt, const mscrt_matmul *m, lt_product *out_product) {
   bool f64 = m->dtype == MSCRT_F64;
   int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N,
           second = m->transpose_a ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N;
+  MSCRT_LT(lt, cublasLtMatmulDescCreate, out_product, f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F,
+           f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F);
+  MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, *out_product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+  MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, *out_product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second,
+           sizeof second);
+  return NULL;
+}
+
+static mscrt_status *describe_epilogue(mscrt_cublas_api *lt, const mscrt_matmul *m, const mscrt_product *p) {
   uint32_t epilogue = mscrt_product_epilogue(m);
   int64_t aux_columns = m->relu ? (m->n + 127) / 128 * 128 : m->n;
-  MSCRT_LT(lt, cublasLtMatmulDescCreate, &p->product, f64 ? MSCRT_CUBLAS_COMPUTE_64F : MSCRT_CUBLAS_COMPUTE_32F,
-           f64 ? MSCRT_CUDA_R_64F : MSCRT_CUDA_R_32F);
-  MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
-  MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-  MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+  MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, p->whole, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
            sizeof epilogue);
   if (m->aux)
-    MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, p->product, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_columns,
+    MSCRT_LT(lt, cublasLtMatmulDescSetAttribute, p->whole, MSCRT_CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_columns,
              sizeof aux_columns);
-  MSCRT_CHECK(set_pointers(lt, m, p->product, p->buffer));
+  return set_pointers(lt, m, p->whole, p->buffer);
+}
+
+lt_product mscrt_product_desc(const mscrt_product *p) { return p->apart ? p->plain : p->whole; }
+
+mscrt_status *mscrt_product_describe(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p) {
+  MSCRT_CHECK(describe_plain(lt, m, &p->whole));
+  MSCRT_CHECK(describe_epilogue(lt, m, p));
+  if (p->call->epilogue) MSCRT_CHECK(describe_plain(lt, m, &p->plain));
   MSCRT_CHECK(
       make_layout(lt, m, m->dtype, m->transpose_a ? m->k : m->m, m->transpose_a ? m->m : m->k, m->stride_a, &p->a));
   MSCRT_CHECK(
@@ -91,8 +105,9 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
   bool f64 = m->dtype == MSCRT_F64;
   const void *one = f64 ? (const void *)&factor.one : &factor.one_f32,
              *zero = f64 ? (const void *)&factor.zero : &factor.zero_f32;
-  MSCRT_CHECK(set_pointers(lt, m, p->product, buffer));
-  MSCRT_LT(lt, cublasLtMatmul, g->products->handle, p->product, one, buffer[1], p->b, buffer[0], p->a,
+  g->follows_kernel = false;
+  if (!p->apart) MSCRT_CHECK(set_pointers(lt, m, p->whole, buffer));
+  MSCRT_LT(lt, cublasLtMatmul, g->products->handle, mscrt_product_desc(p), one, buffer[1], p->b, buffer[0], p->a,
            adds ? one : zero, buffer[m->add ? m->at[MSCRT_AT_ADD] : 2], p->c, buffer[2], p->c, algorithm,
            (void *)(uintptr_t)g->workspace, g->workspace_bytes, g->stream);
   return NULL;

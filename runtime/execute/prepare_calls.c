@@ -92,7 +92,8 @@ static void prepare_kernel(const mscrt_context *c, block *b, plan_call call, msc
   set_call_buffers(c, b, call, r);
   set_dims_of_call(c, b, call, r);
   if (!b->next) return;
-  r->kernel = mscrt_plan_kernel(c->plan, plan_call_index(call));
+  r->index = plan_call_index(call);
+  r->kernel = mscrt_plan_kernel(c->plan, r->index);
   r->scalars = plan_call_scalars_data(call);
   r->extent = (int64_t)plan_call_extent(call);
   r->grain = (int64_t)plan_call_grain(call);
@@ -113,12 +114,20 @@ static mscrt_status *find_library_tiles(mscrt_context *c, mscrt_record *r) {
   return NULL;
 }
 
+/* Prepares the epilogue of a product, and on a GPU that of the epilogue. */
+static void prepare_epilogues(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  while (has_plan_call_epilogue(call)) {
+    mscrt_record *e = take_from_block(b, sizeof *e);
+    call = plan_call_epilogue(call);
+    prepare_kernel(c, b, call, e);
+    if (b->next) r->epilogue = e, r = e;
+  }
+}
+
 static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  mscrt_record *e = has_plan_call_epilogue(call) ? take_from_block(b, sizeof *e) : NULL;
-  if (has_plan_call_epilogue(call)) prepare_kernel(c, b, plan_call_epilogue(call), e);
+  prepare_epilogues(c, b, call, r);
   if (!b->next) return NULL;
-  r->epilogue = e;
   r->matmul = &c->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
   if (r->matmul->multiply == MSCRT_BY_LIBRARY) return c->library ? find_library_tiles(c, r) : NULL;
@@ -426,11 +435,11 @@ static mscrt_status *make_workers(mscrt_context *c) {
   uint32_t buffers = 0, moved = 0, parts = 0, chained = 0;
   for (uint32_t s = 0; s < c->plan->num_sections; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++) {
-      const mscrt_record *e = c->section[s].call[i].epilogue;
       if (c->section[s].call[i].chained > chained) chained = c->section[s].call[i].chained;
       if (c->section[s].call[i].num_parts > parts) parts = c->section[s].call[i].num_parts;
       if (c->section[s].call[i].num_buffers > moved) moved = c->section[s].call[i].num_buffers;
-      if (e && e->num_buffers > buffers) buffers = e->num_buffers;
+      for (const mscrt_record *e = c->section[s].call[i].epilogue; e; e = e->epilogue)
+        if (e->num_buffers > buffers) buffers = e->num_buffers;
     }
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->parts[i], parts + 1));
   for (int i = 0; i < 2; i++)

@@ -144,6 +144,36 @@ static mscrt_status *check_results_apart(const mscrt_matmul *m, plan_call c, uin
   return NULL;
 }
 
+/* Checks a kernel that makes a product's results from the plain product on a GPU: it writes to these and to the
+ * workspace alone. */
+static mscrt_status *check_rest(const mscrt_plan *p, plan_section section, const mscrt_matmul *m, plan_call c,
+                                plan_call e) {
+  if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || plan_call_checks(e))
+    return mscrt_bad_plan("its epilogue is no kernel, or one that checks");
+  for (uint32_t i = 0; i < plan_call_buffers_num(e); i++) {
+    plan_ref r = plan_call_buffers(e, i);
+    bool known = !r.written || r.space == PLAN_SPACE_TILE;
+    for (uint32_t k = 2; k < m->num_operands && !known; k++) {
+      plan_ref y = plan_call_buffers(c, k);
+      known = y.written && y.space == r.space && y.offset == r.offset && y.bytes == r.bytes;
+    }
+    if (!known) return mscrt_bad_plan("its epilogue writes to buffer %u, which is no result", i);
+  }
+  return mscrt_add_prefix(check_kernel_call(p, section, e, true), "epilogue");
+}
+
+enum { MOST_RESTS = 4 };
+
+static mscrt_status *check_rests(const mscrt_plan *p, plan_section section, const mscrt_matmul *m, plan_call c) {
+  plan_call e = c;
+  for (int i = 0; has_plan_call_epilogue(e); i++) {
+    if (i == MOST_RESTS) return mscrt_bad_plan("more than %d kernels do its rest", MOST_RESTS);
+    e = plan_call_epilogue(e);
+    MSCRT_CHECK(check_rest(p, section, m, c, e));
+  }
+  return NULL;
+}
+
 static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section, plan_call c) {
   if (plan_call_index(c) >= p->num_matmuls)
     return mscrt_bad_plan("matmul %u of %u", plan_call_index(c), p->num_matmuls);
@@ -160,7 +190,7 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
     if (!s && r.written != o.written) s = mscrt_bad_plan("only results are written");
     if (s || (s = check_results_apart(m, c, i))) return mscrt_add_prefix(s, "operand %u", i);
   }
-  if (has_plan_call_epilogue(c) && p->target->calls_whole) return mscrt_bad_plan("a product on a GPU has no epilogue");
+  if (has_plan_call_epilogue(c) && p->target->calls_whole) return check_rests(p, section, m, c);
   if (!has_plan_call_epilogue(c)) return m->tile_bytes ? mscrt_bad_plan("tiles that nobody takes") : NULL;
   plan_call e = plan_call_epilogue(c);
   if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e))

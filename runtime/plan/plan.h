@@ -190,6 +190,7 @@ enum { MSCRT_DISK_PAGE = 4096 }; /* values in the space disk begin at a multiple
 /* The bytes of a space that a ref of a section of this stage may reach. */
 static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t space) {
   bool own = space == PLAN_SPACE_PERSISTENT || space > PLAN_SPACE_TILE;
+  if (space == PLAN_SPACE_TILE && p->target->calls_whole) return plan_plan_workspace_bytes(p->root);
   return own ? p->stage[stage].bytes[space] : p->space_bytes[space];
 }
 

@@ -123,6 +123,8 @@ API unsigned cublasLtMatmulAlgoGetHeuristic(lt_handle h, lt_product p, lt_layout
   unsigned failed = standin_call(__func__);
   (void)h, (void)a, (void)b, (void)c, (void)d;
   if (failed) return failed;
+  if (p->epilogue != MSCRT_CUBLASLT_EPILOGUE_DEFAULT && !standin_number("MSC_STANDIN_EPILOGUES", 1))
+    return MSCRT_CUBLAS_STATUS_NOT_SUPPORTED;
   if (p->compute == MSCRT_CUBLAS_COMPUTE_32F && preference->reductions & ~2u)
     standin_broken("a sum in parts of a narrower type is allowed");
   *out_num = num < 3 ? num : 3;
@@ -312,6 +314,6 @@ API unsigned cublasLtMatmul(lt_handle h, lt_product p, const void *alpha, const 
   if (scale != 1 || (add != 0 && add != 1)) standin_broken("a product with factors");
   if (add == 1) j.add = c;
   check_epilogue(&j);
-  standin_issue(s, "product", run_job, &j, sizeof j);
+  standin_issue(s, j.p.epilogue == MSCRT_CUBLASLT_EPILOGUE_DEFAULT ? "product" : "whole", run_job, &j, sizeof j);
   return 0;
 }

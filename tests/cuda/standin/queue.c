@@ -3,6 +3,7 @@
  * allows will come. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/cuda/standin/standin.h"
@@ -17,6 +18,7 @@ typedef struct {
   size_t bytes;
   size_t after[2];               /* numbers of nodes, 0: none */
   bool done, hangs, counted;
+  double ended_ms;
 } node;
 
 /* Nodes have numbers from 1. */
@@ -87,12 +89,18 @@ static void slow_down(const node *n) {
   if (order && !strncmp(order, n->name, length) && order[length] == ':') usleep((useconds_t)atol(order + length + 1));
 }
 
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
 static bool try_node(size_t number) {
   node *n = &queue.node[number];
   if (never_ends(n) || (n->fn && !n->fn(n->argument))) return false;
   slow_down(&queue.node[number]);
   n = &queue.node[number];
-  n->done = true;
+  n->done = true, n->ended_ms = now_ms();
   under_way -= n->counted;
   free(n->argument);
   n->argument = NULL;
@@ -268,7 +276,8 @@ API unsigned cuEventSynchronize(cu_event e) {
 
 API unsigned cuEventElapsedTime(float *out_ms, cu_event begin, cu_event end) {
   if (!is_done(begin->node) || !is_done(end->node)) return MSCRT_CUDA_ERROR_NOT_READY;
-  *out_ms = 1e-3f * (float)(1 + standin_random() % 1000);
+  *out_ms = getenv("MSC_STANDIN_SLOW") ? (float)(queue.node[end->node].ended_ms - queue.node[begin->node].ended_ms)
+                                       : 1e-3f * (float)(1 + standin_random() % 1000);
   return standin_call(__func__);
 }
 

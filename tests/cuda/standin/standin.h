@@ -16,7 +16,8 @@
  *                             from an error on that a GPU does not survive, all calls of the driver give it
  *   MSC_STANDIN_HANG=N:K      number K of the work called N, e.g. kernel, never ends; the driver then waits
  *                             where the real one does
- *   MSC_STANDIN_SLOW=N:US     work called N takes US microseconds more
+ *   MSC_STANDIN_EPILOGUES=0   cuBLASLt has algorithms for products alone
+ *   MSC_STANDIN_SLOW=N:US     work called N takes US microseconds more, and events tell the time that has passed
  *   MSC_STANDIN_LOG=F         a line per call */
 #ifndef MSC_TESTS_STANDIN_H
 #define MSC_TESTS_STANDIN_H
