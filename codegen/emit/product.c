@@ -141,6 +141,7 @@ typedef struct {
   LLVMValueRef ahead;            /* distance of prefetched terms of b: term_b, or 0 where the CPU prefetches */
   LLVMValueRef waiting;          /* sums of blocks */
   sum_form form;
+  LLVMValueRef panel_rows; /* rows in a panel of rows of a */
 } multiplying;
 
 static bool has_32_registers(const product *p) { return p->height > 6; }
@@ -597,7 +598,7 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
 static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, LLVMValueRef last, LLVMValueRef begin,
                          LLVMValueRef end) {
   msc_ir_loop panels, rows;
-  LLVMValueRef height = i64(p, panel_rows(p, x->form)), all = nsw_sub(p, end, begin), none = i64(p, 0),
+  LLVMValueRef height = x->panel_rows, all = nsw_sub(p, end, begin), none = i64(p, 0),
                any = LLVMBuildZExt(p->b, LLVMBuildICmp(p->b, LLVMIntSGT, all, none, ""), LLVMTypeOf(all), ""),
                whole = LLVMBuildUDiv(p->b, nsw_add(p, all, nsw_sub(p, height, i64(p, 1))), height, ""),
                num = LLVMBuildSelect(p->b, x->in_panels, whole, any, ""),
@@ -639,7 +640,7 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
                many = narrow || p->pairs
                           ? transposed
                           : LLVMBuildAnd(p->b, apart, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
-  x->a = given, x->in_panels = many;
+  x->a = given, x->in_panels = many, x->panel_rows = rows;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, transposed, ""), begin, end, widen_rows);
   LLVMValueRef in_order =
@@ -654,14 +655,18 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, in_room, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
 }
 
-/* True if groups of few rows are faster: a panel of b is in a near cache, so that reading it for each group is cheap;
- * or rows of a are a multiple of 4096 bytes apart, or so long, that the nearest cache cannot hold many of them. False
- * where stores cost nothing, which low groups save. */
+/* True if groups of few rows are faster: a panel of b is in a near cache, so that reading it for each group is cheap,
+ * and rows of a are near, too, because many panels read them, or blocks are short; or rows of a are a multiple of 4096
+ * bytes apart, or so long, that the nearest cache cannot hold many of them. False where stores cost nothing, which low
+ * groups save. */
 static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
-  enum { NEAR = 96 * 1024, FEW_PANELS = 4 };
+  enum { NEAR = 96 * 1024, FEW_PANELS = 4, SHORT = 32 };
   LLVMValueRef transposed = is_dim_set(p, 5), lies = is_dim_set(p, 8),
                near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAR / (p->bytes * p->width)), ""),
                few = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, FEW_PANELS * p->width), "");
+  LLVMValueRef is_short = LLVMBuildICmp(p->b, LLVMIntSLT, x->block, i64(p, SHORT), ""),
+               read_often = LLVMBuildOr(p->b, transposed, LLVMBuildNot(p->b, few, ""), "");
+  near = LLVMBuildAnd(p->b, near, LLVMBuildOr(p->b, read_often, is_short, ""), "");
   LLVMValueRef meet = places_meet(p, load_dim(p, 2)),
                low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, transposed, few, meet, ""), "");
   lies = LLVMBuildOr(p->b, lies, is_trait_set(p, MSC_PRODUCT_STORES_WHOLE), "");
@@ -732,35 +737,64 @@ static LLVMValueRef form_of(product *p, const multiplying *x, LLVMValueRef rows)
   return LLVMBuildSelect(p->b, transposed, i64(p, TRANSPOSED), most, "");
 }
 
-/* Multiplies single blocks by all columns. A last panel that has columns in its first vector alone is multiplied like
- * one of NARROW, in half the time. */
-static void multiply_single(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  multiplying narrow = *x;
-  LLVMValueRef all = x->c.columns, panels = LLVMBuildSDiv(p->b, all, i64(p, p->width), ""),
-               whole = nsw_mul(p, panels, i64(p, p->width));
-  LLVMValueRef few = LLVMBuildICmp(p->b, LLVMIntSLE, nsw_sub(p, all, whole), i64(p, p->lanes), ""),
-               first = LLVMBuildSelect(p->b, few, whole, all, "");
-  multiply_all(p, x, i64(p, 0), first, begin, end);
-  narrow.form = NARROW, p->vectors = vectors_of(NARROW);
-  multiply_all(p, &narrow, first, all, begin, end);
-}
-
-/* Multiplies rows of a, which are where read_rows chose, by all columns: in a wide form by whole spans, then by the
- * remaining columns panel by panel. */
-static void multiply_columns(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  LLVMValueRef none = i64(p, 0), all = x->c.columns;
-  if (x->form == SINGLE) {
-    multiply_single(p, x, begin, end);
-    return;
-  }
-  if (!is_wide(x->form)) {
-    multiply_all(p, x, none, all, begin, end);
-    return;
-  }
-  LLVMValueRef span = i64(p, p->span), whole = nsw_mul(p, LLVMBuildSDiv(p->b, all, span, ""), span);
-  multiply_all(p, x, none, whole, begin, end);
+/* Multiplies rows of a by all columns of a b in place in a wide form: by whole spans, then by the remaining columns
+ * panel by panel. */
+static void multiply_spans(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
+  LLVMValueRef span = i64(p, p->span), all = x->c.columns, whole = nsw_mul(p, LLVMBuildSDiv(p->b, all, span, ""), span);
+  multiply_all(p, x, i64(p, 0), whole, begin, end);
   p->vectors = VECTORS, p->span = p->width;
   multiply_all(p, x, whole, all, begin, end);
+}
+
+/* Returns how many columns a form multiplies, before NARROW multiplies the rest in half the time: all but those of a
+ * last panel that has columns in its first vector alone. */
+static LLVMValueRef columns_before_narrow(product *p, const multiplying *x) {
+  if (x->form == NARROW) return i64(p, 0);
+  LLVMValueRef all = x->c.columns, panels = LLVMBuildSDiv(p->b, all, i64(p, p->width), ""),
+               whole = nsw_mul(p, panels, i64(p, p->width));
+  LLVMValueRef few = LLVMBuildICmp(p->b, LLVMIntSLE, nsw_sub(p, all, whole), i64(p, p->lanes), "");
+  return LLVMBuildSelect(p->b, few, whole, all, "");
+}
+
+/* The code of NARROW, which several forms jump to: what they chose arrives in phis. */
+typedef struct {
+  LLVMBasicBlockRef block;
+  multiplying x;
+  LLVMValueRef first; /* column */
+} narrow_part;
+
+/* Jumps to the code of NARROW, which gets a block here the first time. */
+static void jump_to_narrow(product *p, narrow_part *n, const multiplying *x, LLVMValueRef first) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(p->b);
+  LLVMValueRef from[] = {x->a, x->row_a, x->term_a, x->panel_a, x->in_panels, x->panel_rows, first};
+  LLVMValueRef *to[] = {&n->x.a,         &n->x.row_a,      &n->x.term_a, &n->x.panel_a,
+                        &n->x.in_panels, &n->x.panel_rows, &n->first};
+  bool is_new = !n->block;
+  if (is_new) n->block = msc_ir_block(&p->e), n->x = *x, n->x.form = NARROW;
+  LLVMBuildBr(p->b, n->block);
+  LLVMPositionBuilderAtEnd(p->b, n->block);
+  for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+    if (is_new) *to[i] = LLVMBuildPhi(p->b, LLVMTypeOf(from[i]), "");
+    LLVMAddIncoming(*to[i], &from[i], &here, 1);
+  }
+}
+
+/* Multiplies rows of a by all columns in one form, or jumps to NARROW for the last ones. Short blocks stay in their
+ * form, which stores fewer sums. */
+static void multiply_by_form(product *p, multiplying *x, narrow_part *narrow, LLVMValueRef begin, LLVMValueRef end,
+                             LLVMBasicBlockRef done) {
+  LLVMValueRef none = i64(p, 0);
+  p->vectors = vectors_of(x->form), p->span = x->form == NARROW ? p->width : p->vectors * p->lanes;
+  read_rows(p, x, begin, end);
+  if (x->form == TRANSPOSED || x->form == EIGHTS || is_wide(x->form)) {
+    if (is_wide(x->form)) multiply_spans(p, x, begin, end);
+    else multiply_all(p, x, none, x->c.columns, begin, end);
+    LLVMBuildBr(p->b, done);
+    return;
+  }
+  LLVMValueRef first = columns_before_narrow(p, x);
+  if (x->form != NARROW) multiply_all(p, x, none, first, begin, end);
+  jump_to_narrow(p, narrow, x, first);
 }
 
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
@@ -779,16 +813,18 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
+  narrow_part narrow = {0};
   for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
     if ((is_wide(x.form) || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);
-    p.vectors = vectors_of(x.form), p.span = x.form == NARROW ? p.width : p.vectors * p.lanes;
-    read_rows(&p, &x, begin, end);
-    multiply_columns(&p, &x, begin, end);
-    LLVMBuildBr(p.b, done);
+    multiply_by_form(&p, &x, &narrow, begin, end, done);
   }
+  LLVMPositionBuilderAtEnd(p.b, narrow.block);
+  p.vectors = vectors_of(NARROW), p.span = p.width;
+  multiply_all(&p, &narrow.x, narrow.first, x.c.columns, begin, end);
+  LLVMBuildBr(p.b, done);
   LLVMPositionBuilderAtEnd(p.b, done);
   LLVMBuildRetVoid(p.b);
 }
