@@ -6,7 +6,6 @@ const msc_target msc_target_cpu = {
     .deterministic = true,
     .is_host = true,
     .caches_tables = true,
-    .offloads_to_disk = true,
     .has_servers = true,
     .is_elastic = true,
     .graphs_have_kernels = true,

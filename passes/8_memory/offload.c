@@ -385,10 +385,6 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
 
 bool pass_offload(msc_pass_ctx *pass, msc_module *m) {
   bool any = false;
-  if (pass->config && !msc_target_of(m)->offloads_to_disk && msc_config_value(pass->config, MSC_KEY_offload_path))
-    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_offload_path),
-                     "offload_path: values on disk are not supported yet for %s, only in host memory",
-                     msc_target_of(m)->name);
   if (msc_config_updates_on_host(pass->config) && !msc_target_of(m)->host)
     return msc_error(pass->ctx, MSC_E_CONFIG, msc_config_loc(pass->config, MSC_KEY_offload),
                      "offload.update: beside a GPU its host runs updates; in a plan for %s all run there",

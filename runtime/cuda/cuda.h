@@ -95,13 +95,13 @@ void mscrt_cuda_free_graphs(mscrt_context *c);
 
 /* ---- cuda/transfer.c ---- */
 
-/* Pins the host's memory of what is offloaded, after the calls are built. */
+/* Pins the host's memory of what is offloaded, and makes room for values of a disk, after the calls are built. */
 mscrt_status *mscrt_transfers_ready(mscrt_context *c);
 void mscrt_transfers_close(mscrt_context *c);
 /* Issues a copy, or a kernel of the host; lets calls wait for those numbered up to `upto`. */
 mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_execution *t);
 mscrt_status *mscrt_cuda_wait_for_transfers(mscrt_context *c, uint32_t upto);
-/* Returns the first fault that a kernel of the host has found in the run that has ended. */
+/* Returns the first fault that a kernel of the host, or a disk, had in the run that has ended. */
 mscrt_status *mscrt_host_call_faults(mscrt_context *c, int64_t step);
 
 /* ---- cuda/nccl_collective.c ---- */

@@ -62,6 +62,10 @@ void mscrt_offload_free(mscrt_offload *o);
 void *mscrt_offload_at(const mscrt_context *c, plan_ref r);
 /* Returns the host memory of all values offloaded to it; NULL: there are none. */
 void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes);
+/* Returns the disk of values offloaded to it; NULL: there are none. */
+const struct mscrt_disk *mscrt_offload_disk(const mscrt_context *c);
+/* Returns the status of a transfer from or to the disk that failed with `error`, an errno; 0: NULL. */
+mscrt_status *mscrt_disk_transfer_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int error);
 /* Drops the pages of a ref on disk from memory, as the host no longer reads them through their address; does nothing
  * for other refs. */
 void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r);
@@ -76,7 +80,7 @@ mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
 
 #define MSCRT_DISK_DEPTH 2 /* blocks that are under way at a time */
 
-typedef struct {
+typedef struct mscrt_disk {
   int file;       /* -1: none */
   uint64_t align; /* of addresses that the file is read to and written from */
   uint64_t block; /* bytes that a thread moves at a time */

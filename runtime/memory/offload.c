@@ -82,6 +82,10 @@ void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes) {
   return c->offload ? c->offload->host : NULL;
 }
 
+const mscrt_disk *mscrt_offload_disk(const mscrt_context *c) {
+  return c->offload && c->offload->disk_bytes ? &c->offload->disk : NULL;
+}
+
 void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r) {
   uint64_t pages = (r.bytes + MSCRT_DISK_PAGE - 1) / MSCRT_DISK_PAGE * MSCRT_DISK_PAGE;
   if (r.space == PLAN_SPACE_DISK && c->offload) madvise(c->offload->mapped + r.offset, (size_t)pages, MADV_DONTNEED);
@@ -97,6 +101,14 @@ mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file) {
 }
 
 /* ---- transfers ---- */
+
+mscrt_status *mscrt_disk_transfer_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int error) {
+  bool stows = mscrt_is_offloaded(r->ref[1].space);
+  if (!error) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s cannot be %s in %s: %s", c->o.rank, step,
+                    r->name ? r->name : "a value", stows ? "written to the file" : "read from the file", folder_of(c),
+                    strerror(error));
+}
 
 /* Lets the device run a transfer. */
 static mscrt_status *run_device_transfer(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t,
@@ -122,10 +134,7 @@ static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscr
   int64_t begin = mscrt_timeline_now(c->timeline);
   int error = mscrt_move_value(pool, &m);
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_TRANSFER, t, begin);
-  if (!error) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s cannot be %s in %s: %s", c->o.rank, t->step,
-                    r->name ? r->name : "a value", stows ? "written to the file" : "read from the file",
-                    folder_of(c), strerror(error));
+  return mscrt_disk_transfer_status(c, r, t->step, error);
 }
 
 mscrt_status *mscrt_start_mover(mscrt_context *c) {

@@ -322,8 +322,6 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
 
 /* Checks a parameter in host memory or on disk. */
 static mscrt_status *check_offloaded(const mscrt_plan *p, const mscrt_variable *v) {
-  if (p->target->has_images && v->ref.space == PLAN_SPACE_DISK)
-    return mscrt_bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
   if (v->ref.space == PLAN_SPACE_DISK && v->ref.offset % MSCRT_DISK_PAGE)
     return mscrt_bad_plan("it begins within a page of the disk");
   if (v->ref.space == PLAN_SPACE_DISK && !plan_plan_offload_path(p->root))

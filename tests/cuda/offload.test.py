@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """offload: a small GPT on GPUs, which the stand-in plays: with parameters, optimizer state or values of a step in the
-host's memory it has the losses and weights of one that has them on the GPU, bit for bit, call by call and as a graph,
-with several ranks and pipelines; its GPU needs less. With updates on the host, whose kernels round otherwise, losses
-are as near as that lets them be, a step moves less, and a run that goes on from a checkpoint has the bits of one that
-was never interrupted. What is on disk is refused."""
+host's memory or on disk it has the losses and weights of one that has them on the GPU, bit for bit, call by call and as
+a graph, with several ranks and pipelines; its GPU needs less. With updates on the host, whose kernels round otherwise,
+losses are as near as that lets them be, a step moves less, and a run that goes on from a checkpoint has the bits of one
+that was never interrupted. A file that cannot be read ends the run."""
 import array
 import json
 import os
@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from network import write_npy  # noqa: E402
@@ -23,8 +25,12 @@ STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 8, 8, 64, 32
 HOMES = [
     {"offload": {"optimizer": "cpu"}},
     {"offload": {"param": "cpu", "optimizer": "cpu"}},
+    {"offload": {"param": "disk", "optimizer": "disk"}, "offload_path": ".", "host_mem_block_size": 4096},
 ]
-VALUES = {"offload": {"activation": "cpu"}}
+VALUES = [
+    {"offload": {"activation": "cpu"}},
+    {"offload": {"activation": "disk", "optimizer": "disk", "param": "cpu"}, "offload_path": "."},
+]
 UPDATES = {"offload": {"param": "cpu", "optimizer": "cpu", "update": "cpu"}}
 SEMI = {"parallel_mode": "semi_auto_parallel"}
 CUT = {"parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
@@ -53,11 +59,14 @@ def compiled(ranks, keys, *words):
                            *settings({"device_num": ranks, **keys})))
 
 
+def machine_of(gpus, keys):
+    return {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
+            "MSC_STANDIN_GPUS": str(gpus), "MSC_STANDIN_SEED": str(len(keys))}
+
+
 def run(ranks, gpus, keys, *words, steps=STEPS):
-    machine = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
-               "MSC_STANDIN_GPUS": str(gpus), "MSC_STANDIN_SEED": str(len(keys))}
     out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(steps), "--seed", "5",
-               "--json", "--data", "x=x.npy", "y=y.npy", *words, env=machine)
+               "--json", "--data", "x=x.npy", "y=y.npy", *words, env=machine_of(gpus, keys))
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -77,7 +86,8 @@ def check_same_bits(ranks, gpus, keys, homes):
         report, have = train(ranks, gpus, {**keys, **home})
         assert have[0] == want[0], f"{ranks} ranks, {keys}, {home}: losses {have[0]}, not {want[0]}"
         assert have == want, f"{ranks} ranks, {keys}, {home}: other weights or evaluation"
-        assert report["offload"]["host"] > 0, (home, report["offload"])
+        for place, name in (("host", "cpu"), ("disk", "disk")):
+            assert (report["offload"][place] > 0) == (name in home["offload"].values()), (home, report["offload"])
         if "activation" not in home["offload"]:
             assert report["memory_bytes_per_rank"] < before["memory_bytes_per_rank"], (keys, home)
 
@@ -115,16 +125,41 @@ def check_auto():
     assert len(set(numbers)) == len(numbers), "files of two plans in one folder"
 
 
+def cut_until_ended(running, files):
+    """What is written meanwhile makes a file longer again."""
+    while running.poll() is None:
+        for file in files:
+            try:
+                os.truncate(file, 0)
+            except OSError:
+                return
+        time.sleep(0.001)
+
+
+def check_lost_file():
+    """The file is cut while steps run: what can no longer be read is named, and the run ends."""
+    compiled(1, HOMES[2], "--dump-dir", "dump")
+    with subprocess.Popen([MSC, "run", "plan.bin", "--steps", "1000000", "--json", "--data", "x=x.npy", "y=y.npy"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **machine_of(1, {})}) as running:
+        for _ in range(5):
+            running.stdout.readline()
+        with open(f"/proc/{running.pid}/task/{running.pid}/children") as children:
+            ranks = [running.pid, *children.read().split()]
+        files = [fd for pid in ranks for fd in (f"/proc/{pid}/fd/{n}" for n in os.listdir(f"/proc/{pid}/fd"))
+                 if os.path.realpath(".") in os.readlink(fd) and "(deleted)" in os.readlink(fd)]
+        assert files, ranks
+        threading.Thread(target=cut_until_ended, args=(running, files)).start()
+        _, said = running.communicate(timeout=120)
+    assert running.returncode == 3 and "cannot be read from the file in .: " in said, (running.returncode, said)
+
+
 def check_refused():
     for target, keys, said in (("cuda", {"offload": {"update": "cpu"}}, "says nothing without"),
                                ("cpu", UPDATES, "in a plan for cpu all run there")):
         done = subprocess.run([MSC, "compile", "gpt.fbs", "-o", "no.bin", "--target", target, *settings(keys)],
                               capture_output=True, text=True)
         assert done.returncode == 1 and "offload.update" in done.stderr and said in done.stderr, done
-    done = subprocess.run([MSC, "compile", "gpt.fbs", "-o", "no.bin", "--target", "cuda",
-                           *settings({"offload": {"optimizer": "disk"}, "offload_path": "."})], capture_output=True,
-                          text=True)
-    assert done.returncode == 1 and "offload_path: values on disk are not supported yet for cuda" in done.stderr, done
     assert not os.path.exists("no.bin")
 
 
@@ -136,10 +171,11 @@ def main():
         os.chdir(folder)
         write_model()
         for i, (ranks, gpus, keys) in enumerate(JOBS):
-            attempt(check_same_bits, ranks, gpus, keys, [*HOMES, VALUES] if i == 0 else HOMES[1:])
+            attempt(check_same_bits, ranks, gpus, keys, [*HOMES, *VALUES] if i == 0 else HOMES[1:])
         for ranks, gpus, keys in JOBS:
             attempt(check_updates, ranks, gpus, keys)
         attempt(check_auto)
+        attempt(check_lost_file)
         attempt(check_refused)
         finish()
         print(f"{len(JOBS)} jobs with the bits of their like on the GPU")

@@ -265,8 +265,6 @@ def check_refused():
     compiled(1, {**disk, "offload_path": "nowhere"})
     refused([MSC, "run", "plan.bin", *data], "offload_path", "nowhere", "No such file")
     call(MSC, "run", "plan.bin", *data, "--offload-path", ".")
-    refused([MSC, "compile", "gpt.fbs", "-o", "no.bin", "--target", "cuda:sm_90", *settings({**disk, **ON_DISK})],
-            "offload_path: values on disk are not supported yet for cuda")
     compiled(1, {**disk, **ON_DISK})
     full = subprocess.run([MSC, "run", "plan.bin", *data], capture_output=True, text=True, restore_signals=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (need - 1, need - 1)))
