@@ -8,7 +8,7 @@
 enum {
   STRIP = 256, /* columns of a row that are added at a time */
   DEPTH = 8,   /* sums that wait for their neighbour in a tree over MSC_SEGMENTS_MOST_BLOCKS */
-  AHEAD = 4    /* places between the update that is added and the one that is fetched */
+  AHEAD = 8    /* places between the update that is added and the one that is fetched */
 };
 
 /* A call, with a field for each of its buffers and numbers. */
@@ -77,6 +77,11 @@ static inline int common_bits(int64_t a, int64_t b) { return a == b ? 0 : 64 - _
       for (int64_t i = 0; i < n; i++) sum[depth - 2][i] += sum[depth - 1][i];                                         \
     memcpy(y, sum[0], (size_t)n * sizeof *y);                                                                         \
   }                                                                                                                   \
+  /* copy_update does what add_strip does with a row's only update. */                                                \
+  INLINE void copy_update_##T(const segments_call *c, int64_t place, T *restrict y) {                                 \
+    const T *only = (const T *)c->updates + update_at(c, place) * c->inner;                                           \
+    for (int64_t i = 0; i < c->inner; i++) y[i] = only[i] + 0;                                                        \
+  }                                                                                                                   \
   INLINE void add_rows_##T(const segments_call *c, int64_t begin, int64_t end) {                                      \
     const int64_t row_bytes = c->inner * (int64_t)sizeof(T);                                                          \
     for (int64_t row = begin, from = place_of_row(c, begin), to; row < end; row++, from = to) {                       \
@@ -87,6 +92,10 @@ static inline int common_bits(int64_t a, int64_t b) { return a == b ? 0 : 64 - _
       if (row == end) break;                                                                                          \
       while (to < c->num && segment_row(c, to) == row) fetch_update(c, to++ + AHEAD, row_bytes);                      \
       T *y = (T *)(c->y + row * row_bytes);                                                                           \
+      if (to == from + 1) {                                                                                           \
+        copy_update_##T(c, from, y);                                                                                  \
+        continue;                                                                                                     \
+      }                                                                                                               \
       for (int64_t at = 0; at < c->inner; at += STRIP)                                                                \
         add_strip_##T(c, from, to, at, c->inner - at < STRIP ? c->inner - at : STRIP, y + at);                        \
     }                                                                                                                 \
