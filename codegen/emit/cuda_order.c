@@ -1,6 +1,7 @@
 /* cuda_order.c: a builtin of ir/abi/builtin.h in; its launches on a GPU, and their code, out. A sort counts, for every
  * element of a run, the elements that come before it, and merges runs in pairs by searching each element in the other
- * run. The others are correct rather than fast: a scan runs along a row in one thread; `unique` counts in one block. */
+ * run; `unique` counts, in one block, what was sorted so. The others are correct rather than fast: a scan runs along a
+ * row in one thread. */
 #include "codegen/emit/cuda_builtin.h"
 
 /* ---- scan: in f64 or i64, rounded once ---- */
@@ -214,75 +215,98 @@ static void emit_update(gpu_builtin *o, LLVMValueRef item) {
   LLVMBuildStore(o->b, read_stored(o, d, source), element_at(o, d, nth_buffer(o, 3), item));
 }
 
-/* ---- unique: one block.  A value is named by the first of the elements that have it ---- */
+/* ---- unique: one block, behind a sort into working memory; each thread has a part of the sorted elements ---- */
 
-/* True if one of the elements before i equals element i. */
-static LLVMValueRef is_repeated(gpu_builtin *o, msc_dtype d, LLVMValueRef i, LLVMValueRef own) {
-  msc_ir_loop loop;
-  LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
-  msc_ir_loop_open(&o->e, &loop, num(o, 0), i, 1, 1, &found);
-  LLVMValueRef other = read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index));
-  found = or_bits(o, found, negate_bit(o, or_bits(o, compare_less(o, d, other, own), compare_less(o, d, own, other))));
-  msc_ir_loop_close(&o->e, &loop, &found);
-  return found;
+typedef struct {
+  msc_dtype d, index;
+  LLVMValueRef sorted, order, counts; /* elements, their indices, a number for each thread */
+  LLVMValueRef begin, end;            /* the thread's part */
+} unique_part;
+
+static LLVMValueRef least_of(gpu_builtin *o, LLVMValueRef a, LLVMValueRef b) {
+  return pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, a, b, ""), a, b);
 }
 
-/* Emits a loop that counts the distinct values, whose first elements have a negative inverse[j] at this point, and how
- * many of these are less than `own`. */
-static void count_first(gpu_builtin *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all,
-                        LLVMValueRef *out_less) {
-  msc_ir_loop loop;
-  LLVMTypeRef i64 = LLVMInt64TypeInContext(o->e.l->llvm);
-  LLVMValueRef count[2] = {num(o, 0), num(o, 0)};
-  msc_ir_loop_open(&o->e, &loop, num(o, 0), nth_dim(o, MSC_UNIQUE_N), 1, 2, count);
-  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, nth_buffer(o, 2), loop.index), num(o, 0), "");
-  LLVMValueRef before =
-      and_bits(o, first, compare_less(o, d, read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)), own));
-  count[0] = add_i64(o, count[0], LLVMBuildZExt(o->b, first, i64, "")),
-  count[1] = add_i64(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
-  msc_ir_loop_close(&o->e, &loop, count);
-  *out_all = count[0], *out_less = count[1];
+static unique_part find_unique_part(gpu_builtin *o, LLVMValueRef thread) {
+  const int64_t *dims = o->l->dims;
+  unique_part u = {.d = (msc_dtype)dims[MSC_UNIQUE_DTYPE], .index = (msc_dtype)dims[MSC_UNIQUE_INDEX_DTYPE]};
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(o->e.l->llvm);
+  LLVMValueRef n = nth_dim(o, MSC_UNIQUE_N), threads = num(o, MSC_UNIQUE_THREADS),
+               order = nth_dim(o, MSC_GPU_UNIQUE_INDICES), counts = nth_dim(o, MSC_GPU_UNIQUE_COUNTS);
+  u.sorted = nth_buffer(o, 4);
+  u.order = LLVMBuildGEP2(o->b, bytes, u.sorted, &order, 1, "");
+  u.counts = LLVMBuildGEP2(o->b, bytes, u.sorted, &counts, 1, "");
+  LLVMValueRef part = LLVMBuildUDiv(o->b, add_i64(o, n, num(o, MSC_UNIQUE_THREADS - 1)), threads, "");
+  u.begin = least_of(o, mul_i64(o, thread, part), n), u.end = least_of(o, add_i64(o, u.begin, part), n);
+  return u;
 }
 
 static void store_index(gpu_builtin *o, msc_dtype index, LLVMValueRef v, LLVMValueRef p) {
   LLVMBuildStore(o->b, LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, index, 1), ""), p);
 }
 
-/* Emits `unique` in three rounds with barriers between them. First inverse[i] is -1 at the first element of each value,
- * else 0. Then it is -1 - place at first elements and place at others, so that the sign still tells them apart while
- * others read it. At last it is place. */
-static void emit_unique(gpu_builtin *o, LLVMValueRef thread) {
-  msc_dtype d = (msc_dtype)o->l->dims[MSC_UNIQUE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UNIQUE_INDEX_DTYPE];
-  LLVMValueRef n = nth_dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;
+/* True if sorted element i differs from the one before; *out_raw: the element. */
+static LLVMValueRef is_first_of_value(gpu_builtin *o, const unique_part *u, LLVMValueRef i, LLVMValueRef *out_raw) {
+  LLVMValueRef is_begin = LLVMBuildICmp(o->b, LLVMIntEQ, i, num(o, 0), ""),
+               before = pick_if(o, is_begin, i, LLVMBuildSub(o->b, i, num(o, 1), ""));
+  *out_raw = read_stored(o, u->d, element_at(o, u->d, u->sorted, i));
+  return or_bits(o, is_begin,
+                 compare_less(o, u->d, read_value(o, u->d, element_at(o, u->d, u->sorted, before)),
+                              msc_emit_widen(&o->e, *out_raw, u->d)));
+}
+
+/* Emits a loop over the thread's part that counts first elements from `count` on; where places are wanted it stores
+ * these and, for each element, the number of its value. */
+static LLVMValueRef count_values(gpu_builtin *o, const unique_part *u, LLVMValueRef count, bool places) {
   msc_ir_loop loop;
-  msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
-  LLVMValueRef repeated =
-      is_repeated(o, d, loop.index, read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)));
-  store_index(o, index, pick_if(o, repeated, num(o, 0), num(o, -1)),
-              element_at(o, index, nth_buffer(o, 2), loop.index));
-  msc_ir_loop_close(&o->e, &loop, NULL);
-  msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+  LLVMValueRef raw;
+  msc_ir_loop_open(&o->e, &loop, u->begin, u->end, 1, 1, &count);
+  LLVMValueRef is_first = is_first_of_value(o, u, loop.index, &raw);
+  count = add_i64(o, count, LLVMBuildZExt(o->b, is_first, LLVMInt64TypeInContext(o->e.l->llvm), ""));
+  if (places) {
+    LLVMValueRef place = LLVMBuildSub(o->b, count, num(o, 1), ""), from = index_at(o, u->index, u->order, loop.index);
+    store_index(o, u->index, place, element_at(o, u->index, nth_buffer(o, 2), from));
+    store_if(o, is_first, 1, &raw, (LLVMValueRef[]){element_at(o, u->d, nth_buffer(o, 1), place)});
+  }
+  msc_ir_loop_close(&o->e, &loop, &count);
+  return count;
+}
 
-  msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 1, &all);
-  LLVMValueRef raw = read_stored(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)),
-               own = element_at(o, index, nth_buffer(o, 2), loop.index);
-  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, nth_buffer(o, 2), loop.index), num(o, 0), "");
-  count_first(o, d, index, msc_emit_widen(&o->e, raw, d), &all, &place_less);
-  store_index(o, index, pick_if(o, first, LLVMBuildSub(o->b, num(o, -1), place_less, ""), place_less), own);
-  store_if(o, first, 1, &raw, (LLVMValueRef[]){element_at(o, d, nth_buffer(o, 1), place_less)});
-  msc_ir_loop_close(&o->e, &loop, &all);
-  msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+/* Adds up the threads' counts: of all threads, and of those before this one. */
+static void add_counts(gpu_builtin *o, const unique_part *u, LLVMValueRef thread, LLVMValueRef *out_all,
+                       LLVMValueRef *out_before) {
+  msc_ir_loop loop;
+  LLVMValueRef sum[2] = {num(o, 0), num(o, 0)};
+  msc_ir_loop_open(&o->e, &loop, num(o, 0), num(o, MSC_UNIQUE_THREADS), 1, 2, sum);
+  LLVMValueRef count = read_stored(o, MSC_I64, element_at(o, MSC_I64, u->counts, loop.index));
+  sum[0] = add_i64(o, sum[0], count);
+  sum[1] = add_i64(o, sum[1],
+                   pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, thread, ""), count, num(o, 0)));
+  msc_ir_loop_close(&o->e, &loop, sum);
+  *out_all = sum[0], *out_before = sum[1];
+}
 
-  msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
-  LLVMValueRef named = index_at(o, index, nth_buffer(o, 2), loop.index);
-  named = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, named, num(o, 0), ""), LLVMBuildSub(o->b, num(o, -1), named, ""),
-                  named);
-  store_index(o, index, named, element_at(o, index, nth_buffer(o, 2), loop.index));
-  LLVMValueRef last = read_stored(o, d, element_at(o, d, nth_buffer(o, 1), LLVMBuildSub(o->b, all, num(o, 1), "")));
+/* Repeats the last value up to the end of the values. */
+static void repeat_last(gpu_builtin *o, const unique_part *u, LLVMValueRef thread, LLVMValueRef all) {
+  msc_ir_loop loop;
+  msc_ir_loop_open(&o->e, &loop, thread, nth_dim(o, MSC_UNIQUE_N), MSC_UNIQUE_THREADS, 0, NULL);
+  LLVMValueRef end = LLVMBuildSub(o->b, all, num(o, 1), ""),
+               last = read_stored(o, u->d, element_at(o, u->d, nth_buffer(o, 1), end));
   store_if(o, LLVMBuildICmp(o->b, LLVMIntSGE, loop.index, all, ""), 1, &last,
-           (LLVMValueRef[]){element_at(o, d, nth_buffer(o, 1), loop.index)});
+           (LLVMValueRef[]){element_at(o, u->d, nth_buffer(o, 1), loop.index)});
   msc_ir_loop_close(&o->e, &loop, NULL);
-  LLVMValueRef total = LLVMBuildTruncOrBitCast(o->b, all, msc_emit_stored_type(&o->e, index, 1), "");
+}
+
+static void emit_unique(gpu_builtin *o, LLVMValueRef thread) {
+  unique_part u = find_unique_part(o, thread);
+  LLVMValueRef all, before;
+  LLVMBuildStore(o->b, count_values(o, &u, num(o, 0), false), element_at(o, MSC_I64, u.counts, thread));
+  msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+  add_counts(o, &u, thread, &all, &before);
+  count_values(o, &u, before, true);
+  msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
+  repeat_last(o, &u, thread, all);
+  LLVMValueRef total = LLVMBuildTruncOrBitCast(o->b, all, msc_emit_stored_type(&o->e, u.index, 1), "");
   store_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, thread, num(o, 0), ""), 1, &total, (LLVMValueRef[]){nth_buffer(o, 3)});
 }
 
@@ -303,42 +327,59 @@ static uint64_t count_items(const msc_builtin_launch *l) {
   }
 }
 
-/* The place of the set that launch `at` of a sort leaves: the results after the last one, else what its reader does not
- * write to. */
-static int64_t place_of_set(const msc_sort_merges *m, int at) {
+/* The place of the set that launch `at` of a sort leaves: the results after the last one, or for `unique` the begin of
+ * the working memory, else what its reader does not write to. */
+static int64_t place_of_set(const msc_sort_merges *m, int at, bool is_unique) {
   int left = m->num_merges - at;
+  if (is_unique) return left % 2 ? (int64_t)m->set_bytes : 0;
   if (!left || (m->num_sets == 1 && left % 2 == 0)) return -1;
   return left % 2 ? 0 : (int64_t)m->set_bytes;
 }
 
-static void set_sort_launch(msc_builtin_call *g, const msc_sort_merges *m, int at) {
+static void set_sort_launch(msc_builtin_call *g, const msc_sort_merges *m, int at, bool is_unique) {
   int64_t *dims = g->launch.dims, run = MSC_SORT_RUN;
   for (int i = 1; i < at; i++) run *= 2;
   g->merges = at > 0;
   g->launch.num_dims = MSC_GPU_SORT_DIMS;
   if (at < m->num_merges) dims[MSC_SORT_K] = dims[MSC_SORT_N];
   dims[MSC_GPU_SORT_RUN] = run;
-  dims[MSC_GPU_SORT_FROM] = at ? place_of_set(m, at - 1) : -1;
-  dims[MSC_GPU_SORT_TO] = place_of_set(m, at);
+  dims[MSC_GPU_SORT_FROM] = at ? place_of_set(m, at - 1, is_unique) : -1;
+  dims[MSC_GPU_SORT_TO] = place_of_set(m, at, is_unique);
   dims[MSC_GPU_SORT_INDICES] = (int64_t)m->indices_at;
   for (; run; run /= 2) dims[MSC_GPU_SORT_STEPS]++;
 }
 
+static void set_unique_launch(msc_builtin_call *g, const msc_sort_merges *m) {
+  g->launch.num_dims = MSC_GPU_UNIQUE_DIMS;
+  g->launch.dims[MSC_GPU_UNIQUE_INDICES] = (int64_t)m->indices_at;
+  g->launch.dims[MSC_GPU_UNIQUE_COUNTS] = (int64_t)m->set_bytes * (m->num_merges ? 2 : 1);
+}
+
+/* Fills in the launch of one kernel: a builtin, or the sort in front of `unique`, with all buffers of the op. */
+static void fill_call(msc_builtin_call *g, const msc_builtin_launch *l, size_t num_buffers) {
+  *g = (msc_builtin_call){.launch = *l, .num_buffers = num_buffers};
+  g->launch.extent = count_items(l), g->launch.grain = (uint64_t)threads_of_block(l);
+  for (size_t k = 0; k < num_buffers; k++) g->buffer[k] = (uint32_t)k;
+}
+
 msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_launch *l, size_t num_buffers,
                                           size_t *out_num) {
-  bool sorts = l->number == MSC_BUILTIN_SORT;
-  msc_sort_merges merges = sorts ? msc_merges_of_sort(l) : (msc_sort_merges){0};
-  size_t num = *out_num = 1 + (size_t)merges.num_merges;
+  enum { COUNT = 3 }; /* the buffer of `unique` that its sort does not have */
+  bool is_unique = l->number == MSC_BUILTIN_UNIQUE, sorts = l->number == MSC_BUILTIN_SORT || is_unique;
+  msc_builtin_launch sort = is_unique ? msc_sort_of_unique(l) : *l;
+  msc_sort_merges merges = sorts ? msc_merges_of_sort(&sort) : (msc_sort_merges){0};
+  size_t num = *out_num = 1 + (size_t)merges.num_merges + is_unique;
   msc_builtin_call *launch = msc_new_array(arena, msc_builtin_call, num);
   for (size_t i = 0; i < num; i++) {
     msc_builtin_call *g = &launch[i];
-    *g = (msc_builtin_call){.launch = *l, .num_buffers = num_buffers};
-    g->launch.extent = count_items(l), g->launch.grain = (uint64_t)threads_of_block(l);
+    bool is_last = is_unique && i + 1 == num;
+    fill_call(g, is_last ? l : &sort, num_buffers);
     g->launch.bytes = l->bytes / num, g->launch.flops = l->flops / num;
-    for (size_t k = 0; k < num_buffers; k++) g->buffer[k] = (uint32_t)k;
-    if (!sorts) continue;
-    set_sort_launch(g, &merges, (int)i);
-    if (!merges.num_merges) g->buffer[g->num_buffers++] = 1; /* no working memory: any buffer stands for it */
+    if (is_last) set_unique_launch(g, &merges);
+    else if (sorts) set_sort_launch(g, &merges, (int)i, is_unique);
+    if (is_unique && !is_last) g->buffer[COUNT] = g->buffer[--g->num_buffers];
+    else if (sorts && !is_unique && !merges.num_merges)
+      g->buffer[g->num_buffers++] = 1; /* no working memory: any buffer stands for it */
   }
   return launch;
 }

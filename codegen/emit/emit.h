@@ -308,7 +308,7 @@ void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 
 /* ---- emit/cuda_order.c ---- */
 
-enum { MSC_ORDER_THREADS = 128, MSC_UNIQUE_THREADS = 1024 };
+enum { MSC_ORDER_THREADS = 128 };
 /* The further dims of a sort on a GPU: the length of runs; where elements and indices come from and go to, as bytes in
  * working memory, -1: the results; how far indices lie behind their elements there; steps of a search in a run. */
 enum {
@@ -319,6 +319,9 @@ enum {
   MSC_GPU_SORT_STEPS,
   MSC_GPU_SORT_DIMS
 };
+/* Those of `unique`: where in working memory the indices of the sorted elements lie, which themselves are at its begin,
+ * and the threads' numbers. */
+enum { MSC_GPU_UNIQUE_INDICES = MSC_UNIQUE_DIMS, MSC_GPU_UNIQUE_COUNTS, MSC_GPU_UNIQUE_DIMS };
 /* A launch of a builtin, and which buffers of the op it takes. */
 typedef struct {
   msc_builtin_launch launch;

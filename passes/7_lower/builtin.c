@@ -53,6 +53,14 @@ msc_sort_merges msc_merges_of_sort(const msc_builtin_launch *l) {
   return m;
 }
 
+msc_builtin_launch msc_sort_of_unique(const msc_builtin_launch *u) {
+  msc_builtin_launch l = {.number = MSC_BUILTIN_SORT, .num_dims = MSC_SORT_DIMS, .extent = 1};
+  l.dims[MSC_SORT_DTYPE] = u->dims[MSC_UNIQUE_DTYPE], l.dims[MSC_SORT_INDEX_DTYPE] = u->dims[MSC_UNIQUE_INDEX_DTYPE];
+  l.dims[MSC_SORT_N] = l.dims[MSC_SORT_K] = u->dims[MSC_UNIQUE_N];
+  l.dims[MSC_SORT_INNER] = 1;
+  return l;
+}
+
 static void launch_sort(msc_builtin_launch *l, const msc_op *op, int kind) {
   (void)kind; /* it has one form */
   l->number = MSC_BUILTIN_SORT, l->num_dims = MSC_SORT_DIMS;
@@ -76,6 +84,10 @@ static void launch_unique(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->extent = 1;
   double n = (double)operand_type(op, 0)->dim[0];
   l->flops = (uint64_t)(n * (1 + 2 * log2(n + 1)) * 10);
+  if (!msc_target_of_op(op)->is_gpu) return;
+  msc_builtin_launch sort = msc_sort_of_unique(l);
+  msc_sort_merges merges = msc_merges_of_sort(&sort);
+  l->scratch_bytes = merges.set_bytes * (merges.num_merges ? 2 : 1) + sizeof(int64_t) * MSC_UNIQUE_THREADS;
 }
 
 static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
@@ -192,7 +204,10 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   for (size_t i = 0; i < op->num_in; i++) l.bytes += (uint64_t)msc_type_bytes(operand_type(op, i));
   for (size_t i = 0; i < op->num_out; i++) l.bytes += (uint64_t)msc_type_bytes(op->out[i].type);
   if (l.number == MSC_BUILTIN_LAZY) l.bytes = lazy_bytes(op);
-  if (l.scratch_bytes) l.bytes *= 1 + (uint64_t)msc_merges_of_sort(&l).num_merges;
+  if (l.scratch_bytes) {
+    msc_builtin_launch sort = l.number == MSC_BUILTIN_UNIQUE ? msc_sort_of_unique(&l) : l;
+    l.bytes *= 1 + (uint64_t)msc_merges_of_sort(&sort).num_merges;
+  }
   uint64_t work = l.bytes + l.flops, unit = 65536; /* the same work as a generated kernel's grain */
   l.grain = !l.extent || work / l.extent >= unit ? 1 : unit / (work / l.extent + 1);
   if (l.grain > l.extent) l.grain = l.extent ? l.extent : 1;

@@ -28,6 +28,13 @@ typedef struct {
 } msc_sort_merges;
 msc_sort_merges msc_merges_of_sort(const msc_builtin_launch *sort);
 
+/* How a GPU finds distinct values: it sorts them into working memory, then the threads of one block count and place
+ * those that differ from the one before, each in a part of the sorted elements.  Behind the sets lies a number for each
+ * of these threads. */
+enum { MSC_UNIQUE_THREADS = 1024 };
+/* Returns the launch of that sort. */
+msc_builtin_launch msc_sort_of_unique(const msc_builtin_launch *unique);
+
 /* Fills in the launch; false: the op has another kernel.  out_launch may be NULL. */
 bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out_launch);
 

@@ -288,6 +288,9 @@ static void test_ordered(void **state) {
                                     {"topk", "5x3x$", "k=0 dtype=i64", 2},
                                     {"unique", "40x$", "", 3},
                                     {"unique", "1x$", "dtype=i64", 3},
+                                    {"unique", "300x$", "", 3},
+                                    {"unique", "700x$", "", 3},
+                                    {"unique", "3000x$", "dtype=i64", 3},
                                     {"unique", "0x$", "", 3}};
   kernel_run *k = kernels_new(NULL);
   (void)state;
