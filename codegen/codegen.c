@@ -281,21 +281,33 @@ static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype
   return add_named_kernel(cg, &fresh)->number;
 }
 
+static const struct {
+  msc_product_part pack, pack_transposed, multiply;
+} parts_of[] = {[MSC_BF16_BY_TERMS] = {MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY},
+                [MSC_BF16_BY_PAIRS] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_PAIRS},
+                [MSC_BF16_BY_TILES] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_TILES}};
+
+static uint32_t multiply_kernel(msc_codegen *cg, msc_bf16_way way, msc_dtype dtype) {
+  if (way > cg->bf16) cg->bf16 = way;
+  return product_kernel(cg, parts_of[way].multiply, dtype, 5, 10);
+}
+
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block, msc_product_kernels *out) {
-  static const struct {
-    msc_product_part pack, pack_transposed, multiply;
-  } kernels[] = {[MSC_BF16_BY_TERMS] = {MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY},
-                 [MSC_BF16_BY_PAIRS] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_PAIRS},
-                 [MSC_BF16_BY_TILES] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_TILES}};
   if (!cg->llvm.has_fma) return false;
   msc_bf16_way way = bf16_way(cg, dtype, block);
-  out->pack = product_kernel(cg, transpose_b ? kernels[way].pack_transposed : kernels[way].pack, dtype, 2,
+  out->pack = product_kernel(cg, transpose_b ? parts_of[way].pack_transposed : parts_of[way].pack, dtype, 2,
                              way == MSC_BF16_BY_TERMS ? 3 : 4);
-  out->multiply = product_kernel(cg, kernels[way].multiply, dtype, 5, 10);
+  out->multiply = multiply_kernel(cg, way, dtype);
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
   if (way == MSC_BF16_BY_TILES) out->height = MSC_TILE_HEIGHT;
   out->pairs = way != MSC_BF16_BY_TERMS;
-  if (way > cg->bf16) cg->bf16 = way;
+  return true;
+}
+
+bool msc_codegen_pairs(msc_codegen *cg, uint32_t *out_multiply) {
+  msc_bf16_way way = bf16_way(cg, MSC_BF16, 2 * MSC_PRODUCT_CHUNK);
+  if (way == MSC_BF16_BY_TERMS) return false;
+  *out_multiply = multiply_kernel(cg, way, MSC_BF16);
   return true;
 }
 

@@ -118,6 +118,9 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_cal
  * has no fused multiply-add. */
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block,
                          msc_product_kernels *out_kernels);
+/* Adds the kernel that multiplies pairs of bf16, for callers that pack panels themselves. Returns false if the CPU has
+ * no instructions for it. */
+bool msc_codegen_pairs(msc_codegen *cg, uint32_t *out_multiply);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);

@@ -30,6 +30,8 @@ msc_conv msc_conv_of(const msc_op *op);
 double msc_conv_work(const msc_op *op);
 /* True if each image has one window, which is the whole image. */
 bool msc_sees_whole_images(const msc_conv *c);
+/* True if windows are the elements of the image, one each. */
+bool msc_sees_single_elements(const msc_conv *c);
 /* Tells how many rows of operand `tensor` a rank needs before and behind its own ones when dimension `dim` is cut;
  * false: none. The parts are aligned: see rule_conv2d. */
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);

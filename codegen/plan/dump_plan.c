@@ -273,6 +273,7 @@ static void write_graph(const dumping *d, plan_call c) {
                plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
                plan_graph_padding(g, 0), plan_graph_padding(g, 1));
   if (plan_graph_relu(g)) write_dump(d, " relu");
+  if (plan_graph_pairs(g)) write_dump(d, " in bf16");
   if (plan_graph_width(g)) write_dump(d, " by kernels, %" PRIu64 " bytes of each worker", plan_graph_bytes(g));
   else
     write_dump(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order",

@@ -98,6 +98,8 @@ static bool plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g, m
   if (!msc_windows_of_op(op, 1, &v) || !msc_codegen_product(cg, MSC_F32, msc_windows_pack_transposed(&v), 1, kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernels for its windows", msc_kind_name(op->kind));
   v.width = kernels->width;
+  v.narrow = v.narrow && msc_codegen_pairs(cg, &kernels->multiply); /* what is packed stays f32 */
+  g->pairs = v.narrow;
   msc_windows_cut u = msc_windows_cut_of(&v);
   g->bytes = (uint64_t)msc_windows_bytes(&u);
   return true;

@@ -40,7 +40,7 @@ typedef struct {
   msc_plan_operand operand[MSC_PLAN_OPERANDS];
   double scale;
   uint64_t step[2], dilation[2], padding[2], bytes;
-  bool on_cpu;
+  bool on_cpu, pairs;
   uint32_t pack, multiply, width; /* on a CPU */
 } msc_plan_graph;
 

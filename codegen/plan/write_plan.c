@@ -167,6 +167,7 @@ static void put_graphs(flatbuf_builder *b, const msc_plan *p) {
       plan_graph_put_pack(b, g->pack);
       plan_graph_put_multiply(b, g->multiply);
       plan_graph_put_width(b, g->width);
+      plan_graph_put_pairs(b, g->pairs);
     }
     flatbuf_end(b);
   }

@@ -40,6 +40,7 @@ typedef enum { MSC_WINDOWS_MAKE_Y, MSC_WINDOWS_MAKE_X, MSC_WINDOWS_MAKE_WEIGHTS 
 /* y[i] sees x[i step + k dilation - padding], in both dimensions. */
 typedef struct {
   msc_windows_result makes;
+  bool narrow; /* what is multiplied is rounded to bf16: an element of panels is a pair of terms (ir/abi/product.h) */
   int64_t n, c, x[2], o, y[2], groups, kernel[2], step[2], dilation[2], padding[2];
   int64_t width; /* columns of a panel */
 } msc_windows;
@@ -70,6 +71,11 @@ static inline int64_t msc_windows_share(int64_t n, int64_t parts, int64_t unit) 
 }
 
 static inline int64_t msc_windows_taps(const msc_windows *v) { return v->kernel[0] * v->kernel[1]; }
+/* Returns how many elements of a panel's column hold so many terms of a sum. Zeros fill the last of them. */
+static inline int64_t msc_windows_units(const msc_windows *v, int64_t terms) {
+  return v->narrow ? msc_product_units(terms, 1, true) : terms;
+}
+
 static inline int64_t msc_windows_reach(const msc_windows *v, int d) { return (v->kernel[d] - 1) * v->dilation[d]; }
 
 /* Returns how many channels an item makes: so few that the threads of a small machine share the items well, but at
@@ -103,13 +109,15 @@ static inline msc_windows_cut msc_windows_cut_of_y(const msc_windows *v) {
   u.channel = u.line * u.lines;
   u.seen = u.terms * u.channel + MSC_WINDOWS_SLACK;
   u.panels = msc_product_panel_elems(u.columns, u.terms * taps, v->width) + MSC_WINDOWS_SLACK;
+  u.room = v->narrow ? u.rows * msc_windows_units(v, u.terms * taps) : 0; /* weights in pairs */
   u.tile = in_tile ? 2 * u.rows * u.columns : 0;
   return u;
 }
 
 /* True if elements of the kernel that stand below each other read the same panel, from lines further down. */
 static inline bool msc_windows_share_lines(const msc_windows *v, const msc_windows_cut *u) {
-  return u->images == 1 && v->step[0] == 1;
+  bool pairs_fit = !v->narrow || v->y[1] * v->dilation[0] % 2 == 0;
+  return u->images == 1 && v->step[0] == 1 && pairs_fit;
 }
 
 static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) {
@@ -129,7 +137,7 @@ static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) 
   /* Squares are transposed whole. */
   u.seen = (u.images * (seen < v->x[0] ? seen : v->x[0]) * v->x[1] + v->width) * v->width;
   u.panels = u.columns * u.terms + MSC_WINDOWS_SLACK;
-  u.room = u.images > 1 ? u.rows * u.images * windows : 0;
+  u.room = u.images > 1 || v->narrow ? u.rows * msc_windows_units(v, u.images * u.lines * v->y[1]) : 0;
   u.tile = (msc_windows_taps(v) + 1) * u.rows * u.columns;
   return u;
 }
@@ -166,6 +174,14 @@ static inline bool msc_windows_are_tiles(const msc_windows *v) {
          v->y[1] > 2 && v->x[0] > 2 && v->x[1] > 2 && v->y[0] * v->y[1] > WINDOWS;
 }
 
+/* True if what is multiplied may be rounded to bf16. Tiles would be rounded once more, after their transform; of small
+ * images the channels have to fill whole chunks of pairs. */
+static inline bool msc_windows_take_pairs(const msc_windows *v) {
+  enum { CHANNELS = 2 * MSC_PRODUCT_CHUNK };
+  return v->groups == 1 && !msc_windows_are_tiles(v) &&
+         (!msc_windows_lie_side_by_side(v) || msc_windows_channels_read(v) % CHANNELS == 0);
+}
+
 /* True if packing transposes what it reads. */
 static inline bool msc_windows_pack_transposed(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v) || msc_windows_are_tiles(v);
@@ -184,7 +200,7 @@ static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
   u.rows = msc_windows_share(made, parts < most ? parts : msc_windows_most(most, 1), 4);
   u.parts_o = (made + u.rows - 1) / u.rows;
   u.units = u.parts * u.parts_o;
-  u.terms = msc_windows_share(read, (read * pixels + PACKED - 1) / PACKED, 1);
+  u.terms = msc_windows_share(read, (read * pixels + PACKED - 1) / PACKED, v->narrow ? 2 : 1);
   u.seen = pixels * read * v->width;
   u.panels = msc_product_panel_elems(v->width, msc_windows_most(u.terms * pixels, u.rows * taps), v->width);
   u.panels = msc_windows_most(u.panels, v->kernel[1] * read * v->width);

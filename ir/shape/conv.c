@@ -70,6 +70,12 @@ double msc_conv_work(const msc_op *op) {
   return windows * (double)c.dim[0].kernel * (double)c.dim[1].kernel * (product ? (double)(c.c / c.groups) : 1);
 }
 
+bool msc_sees_single_elements(const msc_conv *c) {
+  for (int i = 0; i < 2; i++)
+    if (c->dim[i].kernel != 1 || c->dim[i].stride != 1 || c->dim[i].low || c->dim[i].high) return false;
+  return true;
+}
+
 bool msc_sees_whole_images(const msc_conv *c) {
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c->dim[i];

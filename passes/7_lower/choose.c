@@ -54,6 +54,8 @@ static const char *decline_unfold(const chooser *c, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (msc_type_elems(op->in[i].value->type) == 0 || msc_type_elems(t) == 0) return "nothing to multiply";
   if (msc_op_int(op, "groups") > 1) return "products of single groups are small";
+  msc_conv conv = msc_conv_of(op);
+  if (msc_sees_whole_images(&conv) || msc_sees_single_elements(&conv)) return NULL; /* nothing is unfolded */
   return t->dtype == MSC_F32 || t->dtype == MSC_F64
              ? NULL
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));

@@ -31,12 +31,6 @@ typedef struct {
 /* Builds a transpose [a,b,c] -> [b,a,c]. */
 static msc_value *build_swap(unfolder *u, msc_value *x) { return transpose(&u->b, x, (int64_t[]){1, 0, 2}); }
 
-static bool has_single_element_windows(const msc_conv *c) {
-  for (int i = 0; i < 2; i++)
-    if (c->dim[i].kernel != 1 || c->dim[i].stride != 1 || c->dim[i].low || c->dim[i].high) return false;
-  return true;
-}
-
 /* Builds an unfold or fold over the same windows as the op. */
 static msc_value *build_windows(unfolder *u, msc_op_kind kind, msc_value *x, bool images_last) {
   static const char *const names[] = {"stride", "dilation", "padding", "size"};
@@ -75,7 +69,7 @@ static msc_value *build_rows_product(unfolder *u) {
 
 static msc_value *build_conv2d(unfolder *u) {
   msc_value *x = u->op->in[0].value,
-            *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
+            *seen = msc_sees_single_elements(&u->c) ? x : build_windows(u, OP_unfold, x, false);
   msc_value *y = matrix_product(&u->b, flatten_weights(u), false,
                                 reshape(&u->b, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
   return reshape(&u->b, y, 4, u->op->out[0].type->dim);
@@ -111,9 +105,9 @@ static msc_value *build_seen_from_x(unfolder *u, const int64_t padding[4]) {
 static msc_value *build_conv2d_transpose(unfolder *u) {
   const msc_window *w = u->c.dim;
   int64_t padding[4];
-  if (!has_single_element_windows(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
+  if (!msc_sees_single_elements(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
   msc_value *given = matrix_product(&u->b, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
-  if (has_single_element_windows(&u->c)) return reshape(&u->b, given, 4, u->op->out[0].type->dim);
+  if (msc_sees_single_elements(&u->c)) return reshape(&u->b, given, 4, u->op->out[0].type->dim);
   return build_windows(u, OP_fold,
                        reshape(&u->b, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
                        false);
@@ -121,7 +115,7 @@ static msc_value *build_conv2d_transpose(unfolder *u) {
 
 static msc_value *build_weight_grad(unfolder *u) {
   msc_value *x = u->op->in[0].value, *seen;
-  if (has_single_element_windows(&u->c))
+  if (msc_sees_single_elements(&u->c))
     seen = build_swap(u, reshape(&u->b, x, 3, (int64_t[]){u->c.n, u->c.c, u->windows}));
   else seen = build_windows(u, OP_unfold, x, true);
   seen = reshape(&u->b, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});

@@ -1,7 +1,10 @@
 /* widen.c: gives a product of f16 or bf16 a result in f32.  Its operands are exact in f32, so sums grow in f32 and a
  * cast rounds them once; users that want f32, such as an update or a sum over ranks, read the result without that
- * rounding. Operands are cast too if the chosen implementation takes none of 16 bits. */
+ * rounding. Operands are cast too if the chosen implementation takes none of 16 bits; a convolution on a CPU then knows
+ * that it may multiply them in bf16.  A convolution that becomes a product as it stands is widened as a product. */
+#include "ir/conv.h"
 #include "passes/7_lower/choose.h"
+#include "passes/7_lower/gpu/library.h"
 
 /* The implementation that would compute the op in f32. */
 static msc_choice choose_in_f32(msc_arena *arena, msc_op *op, const msc_choices *choices) {
@@ -32,15 +35,26 @@ static void bypass_casts(msc_value *narrow, msc_value *wide) {
   }
 }
 
+/* True if the op is a convolution that the runtime may multiply in pairs of bf16. */
+static bool takes_pairs(const msc_op *op) {
+  enum { WIDTH = 32 };
+  msc_windows v;
+  return msc_is_windowed(op) && msc_window_weights(op) && msc_windows_of_op(op, WIDTH, &v) &&
+         msc_windows_take_pairs(&v);
+}
+
 msc_op *msc_widen_product(msc_arena *arena, msc_op *op, const msc_choices *choices) {
   msc_dtype narrow = op->out[0].type->dtype;
   bool is_narrow = narrow == MSC_BF16 || narrow == MSC_F16;
-  if (!choices->target->widens_products || !is_narrow || choose_in_f32(arena, op, choices) == MSC_BY_KERNEL) return op;
-  bool takes_narrow = msc_choose(arena, op, choices).by == MSC_BY_PRODUCT;
+  if (!choices->target->widens_products || !is_narrow) return op;
+  msc_choice wanted = choose_in_f32(arena, op, choices);
+  bool takes_narrow = wanted == MSC_BY_PRODUCT && msc_choose(arena, op, choices).by == MSC_BY_PRODUCT;
+  if (wanted == MSC_BY_KERNEL || (takes_narrow && msc_is_windowed(op))) return op;
   msc_value *in[2] = {op->in[0].value, op->in[1].value};
   for (int i = 0; i < 2 && !takes_narrow; i++) in[i] = insert_cast(op, in[i], MSC_F32);
   msc_op *wide = msc_op_copy(op->block->func, op, in);
   wide->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, op->out[0].type->rank, op->out[0].type->dim, NULL);
+  if (narrow == MSC_BF16 && takes_pairs(wide)) msc_op_put(wide, msc_fact_narrow(true));
   msc_insert_before(op, wide);
   bypass_casts(&op->out[0], &wide->out[0]);
   if (msc_has_uses(&op->out[0])) msc_replace_uses(&op->out[0], insert_cast(op, &wide->out[0], narrow));

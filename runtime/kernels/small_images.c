@@ -7,16 +7,21 @@
  *   tile  [row, place, images]
  *
  * Where there are fewer images than columns, a row of the tile has neighbouring places of all images, and the elements
- * that these read are copied together, with zeros for padding: the same sums in the same order. */
+ * that these read are copied together, with zeros for padding: the same sums in the same order.
+ *
+ * Where terms are multiplied in pairs of bf16, pairs of channels take the place of channels. */
 #include <string.h>
 
+#include "runtime/kernels/pairs.h"
 #include "runtime/kernels/windows.h"
 
 typedef struct {
   const mscrt_record *r;
   msc_windows v;
   msc_windows_cut cut;
+  const mscrt_pair_loops *pairs;
   int64_t read, made, pixels, places; /* channels and elements of an image that is read, of one that is made */
+  int64_t units;                      /* elements of a panel's column that hold the channels that are read */
   bool lines;                         /* a line of the kernel sees neighbours */
   const float *from, *w;
   float *to, *seen, *panels, *room, *tile;
@@ -41,8 +46,9 @@ static int64_t element_of_line(const item *t, int64_t l) {
 static void put_transposed_weights(const item *t, int64_t tap, int64_t rows, int64_t row, int64_t channel,
                                    int64_t channels, const float *transposed) {
   int64_t k = tap / t->v.kernel[1], l = element_of_line(t, tap % t->v.kernel[1]);
-  memcpy(t->room + ((k * rows + row) * t->v.kernel[1] + l) * t->read + channel, transposed,
-         sizeof *transposed * (size_t)channels);
+  int64_t at = ((k * rows + row) * t->v.kernel[1] + l) * t->read + channel;
+  if (t->v.narrow) t->pairs->narrow(transposed, channels, channels, (uint16_t *)(void *)t->room + at);
+  else memcpy(t->room + at, transposed, sizeof *transposed * (size_t)channels);
 }
 
 static void transpose_weights(const item *t, int64_t row, int64_t rows) {
@@ -82,10 +88,16 @@ static void transpose_images(const item *t, const block *b) {
     channels = mscrt_smaller(t->cut.terms, t->read - channel);
     mscrt_pack_lines(t->r, t->from + (b->first * t->read + channel) * t->pixels, t->panels, b->num,
                      channels * t->pixels, t->read * t->pixels);
-    for (int64_t c = 0; c < channels; c++)
-      for (int64_t p = 0; p < t->pixels; p++)
-        memcpy(t->seen + (p * t->read + channel + c) * b->step, t->panels + (c * t->pixels + p) * width,
-               sizeof *t->seen * (size_t)b->step);
+    if (t->v.narrow) t->pairs->round(t->panels, channels * t->pixels * width);
+    for (int64_t c = 0; c < channels; c++) {
+      int64_t unit = t->v.narrow ? (channel + c) / 2 : channel + c;
+      for (int64_t p = 0; p < t->pixels; p++) {
+        float *to = t->seen + (p * t->units + unit) * b->step;
+        const float *from = t->panels + (c * t->pixels + p) * width;
+        if (t->v.narrow) t->pairs->put(to, from, b->step, (channel + c) % 2);
+        else memcpy(to, from, sizeof *to * (size_t)b->step);
+      }
+    }
   }
 }
 
@@ -94,11 +106,11 @@ static float *elements_seen(const item *t, const block *b, int64_t place, int64_
   const msc_windows *v = &t->v;
   int64_t made_line = msc_windows_size_made(v)[1], at_line = place_seen(v, 0, place / made_line, k),
           at = place_seen(v, 1, place % made_line, element_of_line(t, l));
-  return at_line < 0 || at < 0 ? NULL : t->seen + (at_line * msc_windows_size_read(v)[1] + at) * t->read * b->step;
+  return at_line < 0 || at < 0 ? NULL : t->seen + (at_line * msc_windows_size_read(v)[1] + at) * t->units * b->step;
 }
 
 static const float *weights_at(const item *t, int64_t k, int64_t l, int64_t rows) {
-  return t->room + (k * rows * t->v.kernel[1] + l) * t->read;
+  return t->room + (k * rows * t->v.kernel[1] + l) * t->units;
 }
 
 /* Computes one place for all rows: the elements that it sees of a line are contiguous already. */
@@ -123,12 +135,12 @@ static void make_place(const item *t, const block *b, int64_t place, int64_t row
 static void copy_seen_elements(const item *t, const block *b, float *to, const float *from) {
   int64_t width = t->v.width, num = b->num;
   if (!from)
-    for (int64_t c = 0; c < t->read; c++) memset(to + c * width, 0, sizeof *to * (size_t)num);
+    for (int64_t c = 0; c < t->units; c++) memset(to + c * width, 0, sizeof *to * (size_t)num);
   else if (num % 8 == 0)
-    for (int64_t c = 0; c < t->read; c++)
+    for (int64_t c = 0; c < t->units; c++)
       for (int64_t i = 0; i < num; i += 8) memcpy(to + c * width + i, from + c * num + i, 8 * sizeof *to);
   else
-    for (int64_t c = 0; c < t->read; c++)
+    for (int64_t c = 0; c < t->units; c++)
       for (int64_t i = 0; i < num; i++) to[c * width + i] = from[c * num + i];
 }
 
@@ -154,7 +166,7 @@ static void make_group(const item *t, const block *b, int64_t group, int64_t row
       if (!sees_any(t, b, place, places, k, l, num)) continue;
       for (int64_t e = 0; e < num; e++)
         for (int64_t i = 0; i < places; i++)
-          copy_seen_elements(t, b, t->panels + e * t->read * width + i * b->num,
+          copy_seen_elements(t, b, t->panels + e * t->units * width + i * b->num,
                              elements_seen(t, b, place[i], k, l + e));
       mscrt_multiply_rows(t->r, weights_at(t, k, l, rows), t->v.kernel[1] * t->read, t->panels, sum, b->groups * width,
                           rows, places * b->num, num * t->read, any);
@@ -222,11 +234,18 @@ static void convolve_small(item *t, int64_t unit) {
 
 void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
   const mscrt_graph *g = r->graph;
-  item t = {.r = r, .v = mscrt_windows_of(g), .from = buffers[0], .w = buffers[1], .to = buffers[2], .seen = room};
+  item t = {.r = r,
+            .v = mscrt_windows_of(g),
+            .from = buffers[0],
+            .w = buffers[1],
+            .to = buffers[2],
+            .seen = room,
+            .pairs = mscrt_pair_loops_here()};
   const msc_windows *v = &t.v;
   const int64_t *from = msc_windows_size_read(v), *to = msc_windows_size_made(v);
   t.cut = msc_windows_cut_of_small(v);
   t.read = msc_windows_channels_read(v), t.made = msc_windows_channels_made(v);
+  t.units = msc_windows_units(v, t.read);
   t.pixels = from[0] * from[1], t.places = to[0] * to[1];
   t.lines = v->dilation[1] == 1 && (v->makes == MSC_WINDOWS_MAKE_Y || v->step[1] == 1);
   t.panels = t.seen + msc_windows_aligned(t.cut.seen);

@@ -13,8 +13,8 @@ void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t
 void mscrt_run_channels(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 void mscrt_run_groups(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 
-/* Multiplies `rows` rows of a, which begin step_a apart, by the panels b, into rows of c or, if `add`, added to
- * them. */
+/* Multiplies `rows` rows of a, whose terms may be pairs of bf16 and which begin step_a terms apart, by the panels b,
+ * into rows of c or, if `add`, added to them. */
 static inline void mscrt_multiply_rows(const mscrt_record *r, const float *a, int64_t step_a, float *b, float *c,
                                        int64_t step_c, int64_t rows, int64_t columns, int64_t terms, bool add) {
   void *buffers[5] = {(void *)(uintptr_t)a, b, c, NULL, add ? c : NULL};

@@ -118,7 +118,8 @@ msc_windows mscrt_windows_of(const mscrt_graph *g) {
                    .c = x[1],
                    .o = y[1],
                    .groups = x[1] / w[1],
-                   .width = g->width};
+                   .width = g->width,
+                   .narrow = g->pairs};
   for (int d = 0; d < 2; d++)
     v.x[d] = x[2 + d], v.y[d] = y[2 + d], v.kernel[d] = w[2 + d], v.step[d] = g->step[d],
     v.dilation[d] = g->dilation[d], v.padding[d] = g->padding[d];
@@ -166,6 +167,7 @@ static mscrt_status *check_convolution_kernels(const mscrt_graph *g) {
   if (!msc_windows_fit(&v)) return mscrt_bad_plan("its sizes are out of range");
   if (v.makes == MSC_WINDOWS_MAKE_X && v.groups == 1 && !msc_windows_lie_side_by_side(&v) && !msc_windows_are_tiles(&v))
     return mscrt_bad_plan("the gradient of images that do not lie side by side and are no tiles");
+  if (v.narrow && !msc_windows_take_pairs(&v)) return mscrt_bad_plan("pairs of terms where there are none");
   if (msc_windows_are_tiles(&v) && v.width % MSC_WINOGRAD_LANES)
     return mscrt_bad_plan("panels of %" PRId64 " columns for tiles", v.width);
   msc_windows_cut u = mscrt_windows_cut(g);
@@ -179,6 +181,7 @@ static mscrt_status *check_convolution_kernels(const mscrt_graph *g) {
 static mscrt_status *check_graph_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   if (g->kind == PLAN_GRAPH_KIND_BIASED_CONV) return mscrt_bad_plan("kind %d is not computed on a CPU", g->kind);
   g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
+  g->pairs = plan_graph_pairs(t);
   if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 10))
     return mscrt_bad_plan("its kernels do not take what a product gives");
   if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
@@ -188,6 +191,7 @@ static mscrt_status *check_graph_kernels(const mscrt_plan *p, plan_graph t, mscr
         !(mscrt_is_attention(g) ? has_whole_rows : is_dense_tensor)(&g->operand[i]))
       return mscrt_bad_plan("operand %u is not an array of f32", i);
   if (g->engine) return mscrt_bad_plan("an engine of a GPU's library");
+  if (g->pairs && mscrt_is_attention(g)) return mscrt_bad_plan("pairs of terms in attention");
   return mscrt_is_attention(g) ? check_attention_kernels(g) : check_convolution_kernels(g);
 }
 

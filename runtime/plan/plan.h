@@ -96,6 +96,7 @@ typedef struct {
   uint64_t bytes;                /* bytes of the workspace; on a CPU of each worker */
   uint32_t pack, multiply;       /* kernels, on a CPU */
   int64_t width;                 /* columns of a panel */
+  bool pairs;                    /* an element of a panel is two terms of bf16 */
   const char *engine;            /* text in the bytes of the plan, engine_bytes long without its final 0; NULL: none */
   uint32_t engine_bytes;
 } mscrt_graph;

@@ -1,8 +1,10 @@
 /* windows.c: compares convolutions and their gradients, as the runtime computes them with the kernels of products, with
  * plain loops; memory ends where operands and a worker's room end.  No error is larger than 2e-6 of the largest
  * result, however it is computed, and an image's results do not depend on how many there are; those of channels in
- * groups do not depend on the length of vectors. */
+ * groups do not depend on the length of vectors.  So it is with operands in bf16 on a CPU that multiplies pairs of
+ * terms. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "codegen/emit/emit.h"
 #include "runtime/kernels/windows.h"
@@ -32,7 +34,9 @@ static const int64_t cases[][FIELDS] = {
     {1, 70, 40, 61, 70, 7, 7, 2, 3, 1, 1, 3, 3, 70},   {2, 18, 10, 10, 18, 1, 1, 2, 2, 1, 1, 0, 0, 18},
     {1, 16, 120, 200, 16, 3, 3, 1, 1, 1, 1, 1, 1, 16}, {1, 3, 5, 2000, 3, 3, 5, 1, 2, 1, 1, 1, 2, 3},
     {2, 9, 8, 8, 9, 3, 3, 1, 1, 1, 1, 4, 5, 9},        {2, 12, 9, 9, 18, 3, 3, 1, 1, 1, 1, 1, 1, 3},
-    {3, 8, 6, 7, 16, 3, 3, 2, 2, 1, 1, 1, 1, 8},
+    {3, 8, 6, 7, 16, 3, 3, 2, 2, 1, 1, 1, 1, 8},       {3, 64, 8, 8, 64, 3, 3, 1, 1, 1, 1, 1, 1},
+    {40, 32, 4, 4, 96, 3, 3, 1, 1, 1, 1, 1, 1},        {2, 64, 15, 15, 32, 3, 3, 2, 2, 1, 1, 1, 1},
+    {2, 20, 23, 21, 40, 5, 3, 1, 1, 1, 1, 2, 1},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -61,6 +65,11 @@ static mscrt_graph graph_of(const int64_t *v, int kind, int width) {
 
 static int64_t num_elems(const mscrt_graph_tensor *t) { return t->dim[0] * t->stride[0]; }
 
+/* An element as it is multiplied. */
+static double operand(const mscrt_graph *g, float v) {
+  return (double)(g->pairs ? mscrt_from_bf16(mscrt_to_bf16(v)) : v);
+}
+
 /* Adds each term to the result. */
 static void add_terms(const mscrt_graph *g, const fenced *memory, double *sum) {
   msc_windows v = mscrt_windows_of(g);
@@ -78,7 +87,7 @@ static void add_terms(const mscrt_graph *g, const fenced *memory, double *sum) {
             const int *place = places[g->kind];
             double term = 1;
             for (int k = 0; k < 3; k++)
-              if (place[k] < 2) term *= ((float *)memory[place[k]].data)[at[k]];
+              if (place[k] < 2) term *= operand(g, ((float *)memory[place[k]].data)[at[k]]);
             for (int k = 0; k < 3; k++)
               if (place[k] == 2) sum[at[k]] += term;
           }
@@ -111,18 +120,23 @@ static void check_bits(const int64_t *v, int kind, const fenced *made) {
   *at = sum;
 }
 
-static void check_case(kernel_run *run, const int64_t *v, int kind, const msc_product_kernels kernels[2]) {
+/* multiply: the kernel of f32, or with `pairs` that of pairs of bf16. */
+static void check_case(kernel_run *run, const int64_t *v, int kind, const msc_product_kernels kernels[2],
+                       uint32_t multiply, bool pairs) {
   mscrt_graph g = graph_of(v, kind, kernels[0].width);
+  g.pairs = pairs;
   msc_windows seen = mscrt_windows_of(&g);
   msc_windows_cut cut = mscrt_windows_cut(&g);
   if (kind == PLAN_GRAPH_KIND_CONV_DATA && seen.groups == 1 && !msc_windows_lie_side_by_side(&seen) &&
       !msc_windows_are_tiles(&seen))
     return; /* no plan has it */
+  if (pairs && !msc_windows_take_pairs(&seen)) return;
   uint32_t pack = kernels[msc_windows_pack_transposed(&seen)].pack;
   mscrt_record r = {.graph = &g,
                     .pack = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[pack].entry),
-                    .multiply = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels[0].multiply].entry)};
+                    .multiply = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[multiply].entry)};
   fenced memory[4], room = fenced_new((size_t)msc_windows_bytes(&cut));
+  memset(room.data, 0xff, room.bytes); /* no number */
   for (int i = 0; i < 4; i++) {
     int64_t num = num_elems(&g.operand[i < 3 ? i : 2]);
     memory[i] = fenced_new(sizeof(float) * (size_t)num);
@@ -153,10 +167,14 @@ static void check_windows(int vector_bytes) {
   msc_product_kernels kernels[2];
   for (int i = 0; i < 2; i++)
     if (!msc_codegen_product(run->cg, MSC_F32, i, 1, &kernels[i])) skip(); /* no fused multiply-add here */
+  uint32_t of_pairs = 0;
+  bool has_pairs = msc_codegen_pairs(run->cg, &of_pairs);
+  if (!has_pairs) print_message("vectors of %d bytes: no instructions for pairs of bf16\n", vector_bytes);
   kernels_finish(run);
-  for (int i = 0; i < CASES; i++)
-    for (int kind = PLAN_GRAPH_KIND_CONV; kind <= PLAN_GRAPH_KIND_CONV_WEIGHT; kind++)
-      check_case(run, cases[i], kind, kernels);
+  for (int pairs = 0; pairs <= has_pairs; pairs++)
+    for (int i = 0; i < CASES; i++)
+      for (int kind = PLAN_GRAPH_KIND_CONV; kind <= PLAN_GRAPH_KIND_CONV_WEIGHT; kind++)
+        check_case(run, cases[i], kind, kernels, pairs ? of_pairs : kernels[0].multiply, pairs);
   kernels_free(run);
 }
 

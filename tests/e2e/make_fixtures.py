@@ -439,6 +439,18 @@ def windows():
                       lambda p: torch.optim.SGD(p.values(), lr=0.5))
 
 
+def channels():
+    """Convolutions of many channels: over large images in steps, over images so small that they lie side by side, and
+    over single elements."""
+    net = Net("channels", 8, 4, 20, 32)
+    h = net.relu(net.conv(net.arg("x", "data", [8, 3, 23, 24]), 32, "large", 5, 1, 2))
+    h = net.relu(net.conv(net.relu(net.conv(h, 32, "half", 3, 2, 1)), 32, "quarter", 3, 2, 1))
+    h = net.add(h, net.relu(net.conv(h, 32, "small")))
+    h = net.mean(net.relu(net.conv(h, 40, "single", 1, 1, 0)), [2, 3], False)
+    return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 2)), '{kind = "sgd", lr = 0.1 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.1))
+
+
 def replaced(x, indices, updates):
     """Columns of x replaced one after the other, so that the last one stays."""
     columns = list(x.unbind(1))
@@ -476,7 +488,8 @@ def main():
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
     makers = {
-        f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, order, clipped)
+        f.__name__: f
+        for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, channels, order, clipped)
     }
     for name in sys.argv[1:] or makers:
         makers[name]().write()

@@ -9,7 +9,7 @@ import make_fixtures
 import make_networks
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mixed")
-FIXTURES = ("mlp", "sgd", "adamw")
+FIXTURES = ("mlp", "sgd", "adamw", "channels")
 NETWORKS = ("gpt", "llama")
 
 

@@ -15,7 +15,7 @@ MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Relative, against autocast: it adds biases in f32 and rounds after other ops.  Without bf16 the losses are up to 8 %
 # apart (mlp).
-TOLERANCE = {"mlp": 2e-2, "sgd": 1e-3, "adamw": 6e-3, "gpt": 1e-3, "llama": 1e-3}
+TOLERANCE = {"mlp": 2e-2, "sgd": 1e-3, "adamw": 6e-3, "channels": 5e-3, "gpt": 1e-3, "llama": 1e-3}
 SAME = 1e-5  # relative, between plans: sums of equal terms in other orders, each rounded
 
 REPLICAS = ["parallel_mode=data_parallel", "gradients_mean=true"]
@@ -133,7 +133,7 @@ def built(name, folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("mlp", "sgd"):
+        for name in ("mlp", "sgd", "channels"):
             check_autocast(fixture(name, folder))
         adamw = fixture("adamw", folder)
         check_plans(adamw, check_autocast(adamw))

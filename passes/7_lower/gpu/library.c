@@ -35,6 +35,7 @@ bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
     v.padding[i] = w->low;
     if (w->low < 0 || w->low > MSC_WINDOWS_MAX_STEP) return false;
   }
+  v.narrow = msc_op_bool(op, MSC_FACT(narrow));
   *out = v;
   return msc_windows_fit(&v);
 }
@@ -49,5 +50,6 @@ double msc_graph_bytes(const msc_op *op) {
 }
 
 int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost, msc_arena *arena) {
-  return msc_cost_product(cost, op->out[0].type->dtype, msc_op_flops(op, arena), msc_graph_bytes(op));
+  msc_dtype dtype = msc_op_bool(op, MSC_FACT(narrow)) ? MSC_BF16 : op->out[0].type->dtype;
+  return msc_cost_product(cost, dtype, msc_op_flops(op, arena), msc_graph_bytes(op));
 }
