@@ -249,7 +249,7 @@ for mode in ("stand_alone", "data_parallel", "semi_auto_parallel"):
         f"--cluster small.json",
         1, lambda t: "" if
         f"; the described device, one core of a server CPU, has {enough[1]} [E0118]\nmsc: note: what makes it less: "
-        f"recompute=auto, "
+        'recompute=auto, offload={"activation":"cpu"}, '
         in t and t.count("bytes of them are") >= 3 else t, "")
 network("huge.fbs", "--batch", str(1 << 22))
 expect(
