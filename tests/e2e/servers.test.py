@@ -136,8 +136,6 @@ def check_refusals():
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin",
             "-n", "3", "--servers", "1", *RUN)
     refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)
-    refused("--servers: servers of parameters are on the host of their workers", "launch", "-n", "1", "--nodes", "2",
-            "--node-rank", "0", "--master", "127.0.0.1:1", "--servers", "1", "--", "true")
     assert not os.path.exists("none.bin")
 
 

@@ -105,6 +105,18 @@ expect.check("the file of liveness", os.path.getsize("alive") == 0 and time.time
 expect(f"run net.bin --data x=x.idx --steps 3 --trust-native --alive none/alive", 1,
        lambda text: "" if "none/alive: cannot be touched: No such file or directory" in text else "alive")
 
+# Parameter servers, on the host of rank 0, and a copy of each.
+for mode in ('{"mode":"sync"}', '{"mode":"sync","replication":2}'):
+    expect(["compile", "net.mlir", "-o", "served.bin", "--set", "device_num=4", "--set", "parallel_mode=data_parallel",
+            "--set", "parameter_server=" + mode], 0, None)
+    run = launch("--servers", "2", "--", MSC, "run", "served.bin", *RUN[3:])
+    same(f"losses with servers, {mode}", (run.returncode, losses(run.stdout)), (0, wanted))
+said = "echo $MS_ROLE ${MSC_SERVER-none} ${RANK-none} $MS_NODE_ID $MS_WORKER_NUM $MS_SERVER_NUM"
+run = launch("--servers", "2", "--", "sh", "-c", said)
+same("roles", (run.returncode, sorted(line.split("] ")[1] for line in run.stdout.splitlines())),
+     (0, sorted([f"MS_WORKER none {r} {r} 4 2" for r in range(4)] +
+                [f"MS_PSERVER {s + 1} none {s} 4 2" for s in range(2)])))
+
 # Files that are none.
 for text, words, code, said in (
     ("", "true", 1, "bad: error: names no hosts"),
@@ -114,6 +126,7 @@ for text, words, code, said in (
     ("a slots=2\nb slots=3\n", "true", 2, "msc launch: error: host b has other slots than those before it: -n says how "
      "many ranks each host has (msc launch --help)"),
     ("a slots=2\n", "-n 3 true", 2, "msc launch: error: -n 3: host a has 2 slots (msc launch --help)"),
+    ("a slots=2\n", "--servers -1 true", 2, "msc launch: error: --servers is 0 to 64 (msc launch --help)"),
     ("a\n", "-n 1 --nodes 2 true", 2,
      "msc launch: error: --hosts says how many nodes there are; it goes without --nodes and --node-rank (msc launch "
      "--help)")):

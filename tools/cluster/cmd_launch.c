@@ -121,6 +121,12 @@ static int ranks_of_hosts(const launcher *l) {
   return n;
 }
 
+static bool check_servers_option(const cli *c) {
+  int64_t servers = cli_int(c, "servers", 0);
+  if (servers >= 0 && servers <= MOST_SERVERS) return true;
+  return cli_usage(c, "--servers is 0 to %d", MOST_SERVERS), false;
+}
+
 static int read_hosts_options(launcher *l, const char *path) {
   cli *c = l->c;
   uint16_t any = 0;
@@ -133,7 +139,7 @@ static int read_hosts_options(launcher *l, const char *path) {
   if (n < 1 || n * (int64_t)l->num_hosts > MOST_RANKS)
     return cli_usage(c, "-n is at least 1, and all hosts have %d ranks at most", MOST_RANKS);
   if (cli_int(c, "restarts", 0) < 0) return cli_usage(c, "--restarts is not negative");
-  if (cli_int(c, "servers", 0)) return cli_usage(c, "--servers goes without --hosts: they are on one host");
+  if (!check_servers_option(c)) return CLI_USAGE;
   l->local = l->processes = (int)l->num_hosts, l->nodes = 1, l->restarts = (int)cli_int(c, "restarts", 0);
   l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->local);
   l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
@@ -146,9 +152,9 @@ static int read_hosts_options(launcher *l, const char *path) {
   const char *at = strchr(l->master, ':') ? "[%s]:%s" : "%s:%s";
   const char *place = msc_arena_printf(msc_context_arena(c->ctx), at, l->master, l->port);
   for (size_t i = 0; i < l->num_hosts; i++) {
-    const char *words = msc_arena_printf(msc_context_arena(c->ctx),
-                                         "-n %d --nodes %zu --node-rank %zu --master %s --grace %g --replace %d", n,
-                                         l->num_hosts, i, place, l->grace_ms / 1e3, (int)cli_int(c, "replace", 0));
+    const char *words = msc_arena_printf(
+        msc_context_arena(c->ctx), "-n %d --nodes %zu --node-rank %zu --master %s --grace %g --replace %d --servers %d",
+        n, l->num_hosts, i, place, l->grace_ms / 1e3, (int)cli_int(c, "replace", 0), (int)cli_int(c, "servers", 0));
     l->words[i] = hosts_command(c, &l->host[i], words);
   }
   l->grace_ms += HOST_MS; /* theirs comes first */
@@ -203,13 +209,9 @@ static int read_launch_options(launcher *l) {
   if (!(cli_number(c, "grace", 1) > 0 && cli_number(c, "grace", 1) < 1e6))
     return cli_usage(c, "--grace is a number of seconds above 0");
   l->local = (int)n, l->nodes = (int)nodes, l->node = (int)node, l->restarts = (int)cli_int(c, "restarts", 0);
-  if (cli_int(c, "servers", 0) < 0 || cli_int(c, "servers", 0) > MOST_SERVERS)
-    return cli_usage(c, "--servers is 0 to %d", MOST_SERVERS);
+  if (!check_servers_option(c)) return CLI_USAGE;
   l->servers = (int)cli_int(c, "servers", 0), l->copies = l->servers ? copies_of_plan(c) : 1;
-  l->processes = l->local + l->servers * l->copies;
-  if (l->servers && nodes > 1)
-    return cli_usage(c, "--servers: servers of parameters are on the host of their workers; --nodes is %" PRId64,
-                     nodes);
+  l->processes = l->local + (node ? 0 : l->servers * l->copies); /* they are on the host of rank 0 */
   l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
   l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->processes);
   for (int i = 0; i < l->processes; i++) l->words[i] = c->operands;
@@ -245,8 +247,8 @@ static void set_server_environment(const launcher *l, int local_rank) {
     int v;
   } numbers[] = {{"MSC_SERVERS", l->servers * l->copies},
                  {"MS_SERVER_NUM", l->servers * l->copies},
-                 {"MS_WORKER_NUM", l->local},
-                 {"MS_NODE_ID", server ? local_rank - l->local : local_rank}};
+                 {"MS_WORKER_NUM", l->nodes * l->local},
+                 {"MS_NODE_ID", server ? local_rank - l->local : l->node * l->local + local_rank}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) set_number(numbers[i].name, numbers[i].v);
   setenv("MS_ROLE", server ? "MS_PSERVER" : "MS_WORKER", 1);
   setenv("MS_SCHED_HOST", l->master, 1);
@@ -435,12 +437,12 @@ static void read_lifeline(launcher *l) {
   pass_on(l, SIGTERM);
 }
 
-/* Ends parameter servers that still run some time after the last worker has ended. Those of msc end by themselves;
- * those of another program may not. */
+/* Ends parameter servers that still run some time after the last worker has ended, if all workers are on this host.
+ * Those of msc end by themselves; those of another program may not. */
 static void end_idle_servers(launcher *l) {
   int ranks = 0;
   for (int i = 0; i < l->local; i++) ranks += !l->watched.ended[i];
-  if (l->servers && !ranks && !l->watched.deadline_ns) watch_ends_in(&l->watched, SERVERS_MS);
+  if (l->servers && l->nodes == 1 && !ranks && !l->watched.deadline_ns) watch_ends_in(&l->watched, SERVERS_MS);
 }
 
 static void watch_all(launcher *l) {
@@ -536,8 +538,9 @@ static const cli_option options[] = {
     {"hosts", CLI_TEXT, "FILE",
      "start the ranks on these hosts over ssh, in this folder: a line HOST [slots=N] for each; rank 0 is on the first"},
     {"servers", CLI_INT, "S",
-     "servers of parameters, which run the program too: MSC_SERVER says which one a process is, from 1 on, and MS_ROLE "
-     "that it is one; where PROGRAM is given a plan whose servers have a copy, the copies are started too; default 0"},
+     "servers of parameters, on the host of rank 0, which run the program too: MSC_SERVER says which one a process is, "
+     "from 1 on, and MS_ROLE that it is one; where PROGRAM is given a plan whose servers have a copy, the copies are "
+     "started too; default 0"},
     {"nodes", CLI_INT, "K", "hosts, each with as many ranks; default PET_NNODES, or 1"},
     {"node-rank", CLI_INT, "I", "number of this host; default PET_NODE_RANK or JOB_COMPLETION_INDEX"},
     {"master", CLI_TEXT, "HOST:PORT",
