@@ -25,6 +25,36 @@ static void map_row(msc_walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
   w->bound = outside;
 }
 
+/* True if a row is a few whole vectors of a short body: as fast without a loop over them. */
+static bool has_short_rows(const msc_walk *w) {
+  enum { SHORT_BODY = 16, FEW_VECTORS = 8 };
+  int64_t size = w->h->lane >= 0 ? w->h->axis[w->h->lane].baked_size : 0;
+  return w->h->lanes > 1 && size && size % w->h->lanes == 0 && size / w->h->lanes <= FEW_VECTORS &&
+         w->h->num_instrs <= SHORT_BODY;
+}
+
+/* Emits a row that may be whole, all vectors of which then follow each other: while one of them waits for memory, as
+ * rows that are looked up do, the processor is some rows ahead. */
+static void map_short_row(msc_walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
+  msc_emit *e = &w->e;
+  int64_t size = w->h->axis[last].baked_size;
+  uint16_t outside = w->bound;
+  LLVMBasicBlockRef whole = msc_ir_block(e), part = msc_ir_block(e), after = msc_ir_block(e);
+  LLVMValueRef num = LLVMBuildSub(e->b, to, from, "");
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, num, msc_emit_int(e, size), ""), whole, part);
+  LLVMPositionBuilderAtEnd(e->b, whole);
+  for (int64_t at = 0; at < size; at += w->h->lanes) {
+    msc_walk_bind(w, last, msc_emit_int(e, at));
+    map_point(w, NULL, 0);
+    w->bound = outside;
+  }
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, part);
+  map_row(w, last, from, to);
+  LLVMBuildBr(e->b, after);
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
 /* Emits loops over elements [begin, end), row by row; the first and the last row may be incomplete. */
 static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_emit *e = &w->e;
@@ -50,7 +80,7 @@ static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
   msc_walk_bind_items(w, loop.index, w->h->items & (uint16_t)~msc_bit(last));
   msc_walk_emit_ready(w, NULL);
-  map_row(w, last, from, to);
+  (has_short_rows(w) ? map_short_row : map_row)(w, last, from, to);
   msc_ir_loop_close(e, &loop, NULL);
 }
 
