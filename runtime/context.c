@@ -293,7 +293,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   mscrt_status *s = NULL;
   *out_ctx = NULL;
   MSCRT_CHECK(mscrt_new_array(&c, 1));
-  c->plan = plan;
+  c->plan = mscrt_plan_keep(plan);
   c->process = getpid();
   c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
@@ -399,6 +399,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_free_inputs(c);
   mscrt_free_outputs(c);
   free(c->shared);
+  mscrt_plan_close((mscrt_plan *)(uintptr_t)c->plan);
   free(c);
 }
 

@@ -117,6 +117,7 @@ typedef struct {
 MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options,
                                         mscrt_plan **out_plan);
 MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan);
+/* Contexts of the plan go on; the last of them frees it. */
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
 /* Only verifies a plan, for plans that are not to be executed, or not on this machine. */
 MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);

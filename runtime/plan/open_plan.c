@@ -146,8 +146,13 @@ mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *option
   return mscrt_add_prefix(open_bytes(bytes, size, options, out_plan), "%s", path);
 }
 
+const mscrt_plan *mscrt_plan_keep(const mscrt_plan *plan) {
+  atomic_fetch_add(&((mscrt_plan *)(uintptr_t)plan)->keepers, 1);
+  return plan;
+}
+
 void mscrt_plan_close(mscrt_plan *p) {
-  if (!p) return;
+  if (!p || atomic_fetch_sub(&p->keepers, 1) > 0) return;
   mscrt_unmap_code(p->code, p->code_bytes);
   free(p->layout);
   free(p->split);

@@ -128,6 +128,7 @@ typedef struct {
 } mscrt_target;
 
 struct mscrt_plan {
+  atomic_int keepers;           /* besides whoever opened it, or, if that one has closed it, besides one of them */
   uint8_t *bytes;               /* FLATBUF_ALIGN-ed */
   size_t size;
   uint64_t hash;
@@ -157,6 +158,8 @@ typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, cons
 
 /* open_plan.c: opens a plan that is only read, not executed: its code is not mapped, so nobody need trust it. */
 mscrt_status *mscrt_plan_open_layouts(const void *bytes, size_t size, mscrt_plan **out_plan);
+/* Returns the plan, which is there until mscrt_plan_close was called once more. */
+const mscrt_plan *mscrt_plan_keep(const mscrt_plan *plan);
 
 /* plan.c */
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);

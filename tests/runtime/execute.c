@@ -686,9 +686,9 @@ static void values_that_make_no_sense(void **state) {
   expect_text(mscrt_checkpoint(ctx, ""), MSCRT_INPUT, "needs a name");
   expect_text(mscrt_check_checkpoint(""), MSCRT_INPUT, "needs a name");
   expect_text(mscrt_dump_flight(ctx, "/nonexistent/f.json", NULL), MSCRT_INPUT, "cannot be written: No such file");
-  expect_ok(mscrt_run(ctx, "train", 1, NULL)); /* no wrong call has broken it */
-  mscrt_close(ctx);
   mscrt_plan_close(plan);
+  expect_ok(mscrt_run(ctx, "train", 1, NULL)); /* no wrong call has broken it, and the context has the plan */
+  mscrt_close(ctx);
 }
 
 int main(void) {
