@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 
@@ -429,6 +430,65 @@ def writes_to_inputs():
     says(lambda: step(*data()), msc.Error, "the module writes into its input")
 
 
+def hooks_on_gradients():
+    def of_a_parameter(module):
+        module[0].weight.register_hook(lambda g: 2 * g)
+
+    def of_a_module(module):
+        module[0].register_full_backward_hook(lambda *_: None)
+
+    def of_a_tensor(module):
+        module[0].register_forward_hook(lambda _, x, y: y.register_hook(lambda g: 2 * g) and None)
+
+    for hang in of_a_parameter, of_a_module, of_a_tensor:
+        module = perceptron()
+        hang(module)
+        with msc.train_step(module, cross_entropy, sgd(module)) as step:
+            says(lambda: step(*data()), msc.Error, "hooks on gradients are not called by a plan")
+
+
+def habits_of_loops():
+    """What a loop does with a loss and schedulers, and whole modules saved between steps."""
+    for ranks in (1, 2):
+        module = perceptron()
+        optimizer = sgd(module)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        with msc.train_step(module, cross_entropy, optimizer, ranks=ranks) as step, tempfile.TemporaryDirectory() as at:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                loss = step(*data())
+                scheduler.step()
+            assert loss.item() == loss == loss.detach(), loss
+            says(loss.backward, msc.Error, "has made the backward and the update already")
+            torch.save(module, f"{at}/module.pt")
+            kept = torch.load(f"{at}/module.pt", weights_only=False)
+            assert all(torch.equal(a, b) for a, b in zip(kept.parameters(), module.parameters()))
+            x, y = data()
+            says(lambda: step(x[:0], y[:0]), msc.Error, "has no elements, [0, 8]")
+    module.requires_grad_(False)
+    says(lambda: msc.train_step(module, cross_entropy, sgd(module)), msc.Error, "nothing to train")
+
+
+# a loss that is no number, a step that nobody closes, a module that outlives it
+LEFT_OPEN = """
+import torch, msc, msc.pytorch
+def train():
+    net = torch.nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    step = msc.train_step(net, torch.nn.functional.cross_entropy, optimizer, ranks=RANKS)
+    return step(torch.randn(4, 8) * float("nan"), torch.tensor([0, 1, 2, 1])), net
+loss, net = train()
+assert loss != loss
+"""
+
+
+def left_open():
+    for ranks in (1, 2):
+        script = LEFT_OPEN.replace("RANKS", str(ranks))
+        done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE)
+        assert done.returncode == 0, f"{ranks} ranks: exit code {done.returncode}\n{done.stderr.decode()}"
+
+
 def lengths_in_buckets():
     """Sequences of five lengths are two plans; losses and parameters are those of the lengths as they are."""
     for words in ({"ranks": 1}, {"ranks": 2, "micro_size": 2}):
@@ -522,7 +582,7 @@ def main():
         if not wanted or case[0].__name__ in wanted:
             check(*case)
     acts = (two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs)
-    for act in acts + (lengths_in_buckets, interrupts):
+    for act in acts + (lengths_in_buckets, hooks_on_gradients, habits_of_loops, left_open, interrupts):
         if not wanted or act.__name__ in wanted:
             act()
 

@@ -236,17 +236,20 @@ def _is_label_name(name):
     return name in ("y", "label", "labels", "target", "targets") or name.endswith("_labels")
 
 
-def capture(module, args, words, loss, labels, outputs, dimensions=None):
+def capture(module, args, words, loss, labels, outputs, dimensions=None, trains=False):
     """A functional ExportedProgram of one step, and its calls of functions with gradients of their own.  dimensions:
-    what torch.export takes as dynamic_shapes, for each value given.  Raises Error with PyTorch's reason where it cannot
-    export."""
+    what torch.export takes as dynamic_shapes, for each value given; trains: gradients are wanted.  Raises Error with
+    PyTorch's reason where it cannot export."""
     step = Step(module, loss, len(args), list(words), len(labels), outputs)
     step.train(module.training)
     values = tuple(args) + tuple(words.values()) + tuple(labels.values())
     calls = []
+    if trains:
+        own_gradients.refuse_hooks(module)
     try:
         with (
             own_gradients.marked(calls),
+            own_gradients.hooks_refused() if trains else contextlib.nullcontext(),
             _mark_checkpoints(),
             _in_arithmetic(),
             branches.decided(),

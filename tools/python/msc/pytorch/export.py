@@ -160,7 +160,7 @@ def build(
     if exported and not is_asked:
         dynamic_shapes = open_sizes.of_program(exported, [n for n, _, _ in given]) or None
     dims = None if dynamic_shapes is None else open_sizes.dimensions(dynamic_shapes, given)
-    program, own_calls = capture(module, args, words, loss, labels, outputs, dims)
+    program, own_calls = capture(module, args, words, loss, labels, outputs, dims, optimizer is not None)
     trained = None if optimizer is None else {id(p) for g in optimizer.param_groups for p in g["params"]}
     marks = hints.collect(module, plan, mesh)
 

@@ -2,7 +2,9 @@
 it the gradient that its backward says.
 
 Where backward gives g(dy), linear in dy, the result is f(x) + T(x - x), in which f(x), and the second x, count as
-constants, and T is the transpose of g: the same number, and its gradient is g(dy)."""
+constants, and T is the transpose of g: the same number, and its gradient is g(dy).
+
+Hooks on gradients, which could do anything with them, are refused."""
 
 import contextlib
 import inspect
@@ -12,6 +14,7 @@ import traceback
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from msc.ops import Error
 from msc.pytorch.aten import FLOATS, TORCH, dtype_of, is_known, row, shape_of
 
 _library = torch.library.Library("msc", "DEF")
@@ -162,3 +165,31 @@ def own_gradient(c, y, x, number, result):
     changes = [c.g.sub(t, f) for t, f, g in zip(x, fixed, given) if g]
     change = c.converter.walk_inner(inner, [None, *fixed, *changes])
     return c.g.add(c.g.stop_gradient(c.own(y)), c.t(change))
+
+
+# ---- hooks on gradients ----
+
+_HOOKS = "hooks on gradients are not called by a plan"
+
+
+def refuse_hooks(module):
+    """Raises Error if hooks wait for gradients of the module or of its parameters."""
+    places = [n or type(m).__name__ for n, m in module.named_modules() if m._backward_hooks or m._backward_pre_hooks]
+    places += [n for n, p in module.named_parameters() if p._backward_hooks or p._post_accumulate_grad_hooks]
+    if places:
+        raise Error(f"{_HOOKS}; remove those of {', '.join(places)}")
+
+
+@contextlib.contextmanager
+def hooks_refused():
+    """Lets hooks that a forward registers, while it is traced, be an Error."""
+    before = torch.Tensor.register_hook
+
+    def refused(*_):
+        raise RuntimeError(f"{_HOOKS}, but register_hook is")
+
+    torch.Tensor.register_hook = refused
+    try:
+        yield
+    finally:
+        torch.Tensor.register_hook = before

@@ -18,6 +18,19 @@ from msc.pytorch.optimizer import count_steps
 from msc.pytorch.values import values_of
 
 
+class Loss(float):
+    """A loss as a number, in loops that were written for a tensor."""
+
+    def item(self):
+        return float(self)
+
+    def detach(self):
+        return self
+
+    def backward(self, *_, **__):
+        raise Error("msc.train_step has made the backward and the update already: the loop has only to call it")
+
+
 class TrainStep:
     """A training step of one module: step(*inputs, label) gives the loss.  Made by train_step.
 
@@ -45,7 +58,7 @@ class TrainStep:
         self._uncounted = 0  # steps that the optimizer's own counts lack
         self._folder = tempfile.mkdtemp(prefix="msc-")  # weights, on their way
         self._clean = weakref.finalize(self, shutil.rmtree, self._folder, True)
-        sync, forget = _weakly(self, TrainStep.sync), _weakly(self, TrainStep._forget)
+        sync, forget = _Weakly(self, TrainStep.sync), _Weakly(self, TrainStep._forget)
         self._hooks = [
             optimizer.register_state_dict_pre_hook(sync),
             optimizer.register_step_pre_hook(sync),
@@ -58,7 +71,7 @@ class TrainStep:
             self._hooks.append(part.register_load_state_dict_pre_hook(sync))
 
     def __call__(self, *inputs, **named):
-        """The loss of one step, a Python number."""
+        """The loss of one step, a Python number; what loops do with a tensor, as item(), may be done with it."""
         if not self._clean.alive:
             raise Error("this step is closed")
         if self._is_lost:
@@ -77,7 +90,8 @@ class TrainStep:
         try:
             told = self._job.step(**{n: t for n, t in given.items() if n in plan_inputs})
             self._uncounted += 1
-            return told
+            self.optimizer._opt_called = True  # schedulers warn where no step was made
+            return Loss(told)
         except Error:
             self._is_lost, self._is_behind = self._ranks > 1, False
             self._close_job()
@@ -113,6 +127,8 @@ class TrainStep:
         for name, t in found.items():
             if t.requires_grad:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
+            if not t.numel():
+                raise Error(f"input {name} has no elements, {list(t.shape)}: a step needs at least one sample")
         return found
 
     def _padded(self, inputs, named):
@@ -242,16 +258,19 @@ class TrainStep:
         self.close()
 
 
-def _weakly(owner, method):
-    """A hook that calls a method of `owner` without keeping it alive; a copy of the module does not get it."""
-    reference = weakref.ref(owner)
+class _Weakly:
+    """A hook that calls a method of `owner` without keeping it alive; saved with a module it does nothing."""
 
-    def call(*_):
-        own = reference()
+    def __init__(self, owner=None, method=None):
+        self._owner, self._method = owner and weakref.ref(owner), method
+
+    def __call__(self, *_):
+        own = self._owner and self._owner()
         if own is not None:
-            method(own)
+            self._method(own)
 
-    return call
+    def __reduce__(self):
+        return _Weakly, ()
 
 
 def train_step(
@@ -288,5 +307,7 @@ def train_step(
     Raises msc.Error with everything that msc cannot translate, at the first call."""
     if optimizer is None:
         raise Error("msc.train_step needs an optimizer")
+    if not any(p.requires_grad for group in optimizer.param_groups for p in group["params"]):
+        raise Error("none of the optimizer's parameters requires a gradient: there is nothing to train")
     words = {"labels": labels, "clip_norm": clip_norm, "batch_dims": batch_dims, "plan": plan, "mesh": mesh}
     return TrainStep(module, loss, optimizer, ranks, seed, threads, words, keys, buckets)
