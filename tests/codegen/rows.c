@@ -117,6 +117,15 @@ static void test_cross_entropy(void **state) {
   check(k);
 }
 
+/* The rows of a long loss are added up by several blocks of a GPU, then their sums by one. */
+static void test_many_rows(void **state) {
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  kernel_case *c = add_loss(k, "softmax_cross_entropy", "131100x2xf32 131100xi32", "reduction=mean");
+  assert_int_equal(c->call.num_launches, on_gpu() ? 3 : 2);
+  check(k);
+}
+
 /* Rows that a GPU reads once for their maximum and the sum of exponentials relative to it. */
 static void test_long_rows(void **state) {
   kernel_run *k = kernels_new(NULL);
@@ -175,7 +184,7 @@ static void test_matmul(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reduce),        cmocka_unit_test(test_long_reduce), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_long_rows),   cmocka_unit_test(test_updates),
+      cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_many_rows), cmocka_unit_test(test_long_rows),   cmocka_unit_test(test_updates),
       cmocka_unit_test(test_matmul),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

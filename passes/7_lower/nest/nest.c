@@ -436,14 +436,14 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
 }
 
 /* True if one launch alone reads the operands of `store`, each element once: the only launch, or that of rows whose
- * partial sums a second launch adds up. What varies along rows does not depend on a sum over all rows
+ * partial sums later launches add up. What varies along rows does not depend on a sum over all rows
  * (check_reductions), so a row is stored while it is read. */
 static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
   if (w->by_phase) return true; /* results are stored in the last phase, whose launches run last */
   if (w->tail && (store->level || w->kind != MSC_NEST_ROW || w->num_launches > 1)) return false;
   if (w->kind == MSC_NEST_SCATTER) return false;
-  return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
+  return w->num_launches == 1 || (w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
 /* True if at each point the kernel loads from buffer `in` only the element that it stores to buffer `out` there, and

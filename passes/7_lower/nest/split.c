@@ -1,7 +1,10 @@
 /* split.c: a walk with a long reduction and few items -> two launches: parts, each an item, into scratch; then the
- * reduction of the parts. The parts are fixed, so results do not depend on the number of threads. */
+ * reduction of the parts. On a GPU so many parts that one block takes long to add them up, as the rows of a loss, are
+ * cut in turn: then there are three. The parts are fixed, so results do not depend on the number of threads. */
 
 #include "passes/7_lower/nest/expand.h"
+
+enum { MOST_PARTS = 1024, LONG_TOTAL = 1 << 17 };
 
 static bool ends_reduction(const msc_nester *n, int i) {
   return n->live[i] && n->instr[i].code == NEST_REDUCE && n->instr[i].level;
@@ -15,7 +18,7 @@ static bool cut_reduced_axis(msc_nester *n) {
   while (!(w->reduced >> outer & 1)) outer++;
   int64_t size = n->extent[outer];
   int64_t part = n->target->part(n, outer);
-  if (size / part > 1024) part = size / 1024;
+  if (size / part > MOST_PARTS) part = size / MOST_PARTS;
   if (w->blocks > 1) part = size / w->blocks;
   if (size / part < 2 || n->num_axes == MSC_NEST_AXES) return false;
   for (int i = 0; i < MSC_NEST_AXES; i++) number[i] = (int8_t)(i < outer ? i : i + 1);
@@ -51,6 +54,13 @@ static uint64_t count_planned_items(msc_nester *n) {
   return items;
 }
 
+/* True if the parts are cut in turn, into MOST_PARTS parts at most. */
+static bool cuts_total(const msc_nester *n) {
+  const msc_nest_walk *w = &n->walk;
+  return n->target->is_gpu && w->kind == MSC_NEST_ROW && !w->items && w->tail && w->tail_blocks <= 1 &&
+         !(w->tail & (w->tail - 1)) && msc_nest_points(n, w->tail) >= LONG_TOTAL;
+}
+
 uint64_t msc_nest_choose_split(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   uint64_t bytes, flops, scratch = 0;
@@ -70,12 +80,13 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
       whole &= !(n->live[i] && n->instr[i].code == NEST_REDUCE && n->over[i] != w->reduced);
     if (!whole || !cut_reduced_axis(n)) return 0;
   }
-  for (int i = 1; i < n->num_instrs; i++)
-    if (ends_reduction(n, i))
-      scratch +=
-          (msc_nest_points(n, w->items | w->tail) * (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype) + 63) / 64 *
-          64;
-  w->num_launches += scratch > 0;
+  for (int i = 1; i < n->num_instrs; i++) {
+    uint64_t bytes_of_part = (uint64_t)msc_dtype_bytes((msc_dtype)n->instr[i].dtype);
+    if (!ends_reduction(n, i)) continue;
+    scratch += (msc_nest_points(n, w->items | w->tail) * bytes_of_part + 63) / 64 * 64;
+    if (cuts_total(n)) scratch += (MOST_PARTS + 1) * bytes_of_part / 64 * 64 + 64;
+  }
+  w->num_launches += scratch > 0 ? 1 + cuts_total(n) : 0;
   return scratch;
 }
 
@@ -108,7 +119,8 @@ static void bring_tail_forward(msc_nester *n) {
   n->walk.chunk_axis = chunk, n->walk.clipped = clipped;
 }
 
-static void make_first(msc_nester *n, int buffer) {
+/* Returns the bytes of scratch up to the end of the parts. */
+static uint64_t make_first(msc_nester *n, int buffer) {
   msc_nest_walk *w = &n->walk;
   uint16_t around = w->items | w->tail;
   uint64_t offset = w->scratch_begin;
@@ -124,6 +136,7 @@ static void make_first(msc_nester *n, int buffer) {
   w->items = around, w->tail = 0, w->tail_blocks = 0;
   msc_nest_mark_live(n);
   msc_nest_set_phases(n);
+  return offset;
 }
 
 static void make_second(msc_nester *n, int buffer) {
@@ -196,8 +209,16 @@ void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part *out_part) {
     split_scatter(n, arena, scratch, out_part);
     return;
   }
+  bool cuts = cuts_total(n);
   if (n->walk.kind == MSC_NEST_COLUMN) bring_tail_forward(n);
-  out_part[1] = (msc_nest_part){msc_arena_copy(arena, n, sizeof *n), "_total"};
-  make_first(n, scratch);
+  out_part[1] = (msc_nest_part){msc_arena_copy(arena, n, sizeof *n), cuts ? "_parts" : "_total"};
+  uint64_t end = make_first(n, scratch);
   make_second(out_part[1].nester, scratch);
+  if (!cuts) return;
+  msc_nester *parts = out_part[1].nester;
+  cut_reduced_axis(parts);
+  parts->walk.scratch_begin = end;
+  out_part[2] = (msc_nest_part){msc_arena_copy(arena, parts, sizeof *parts), "_total"};
+  make_first(parts, scratch);
+  make_second(out_part[2].nester, scratch);
 }
