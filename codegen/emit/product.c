@@ -19,7 +19,7 @@
 
 #include "codegen/emit/product.h"
 
-enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT, MAX_VECTORS = 4 * VECTORS };
+enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT, MAX_VECTORS = 4 * VECTORS, EIGHT = 8 /* blocks of ONES and TWOS */ };
 
 /* ---- pack ---- */
 
@@ -126,8 +126,9 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
  * four blocks, or of eight short ones, only one sum is stored. NARROW is SINGLE for a panel with at most one vector of
  * columns. WIDE and WIDEST are SINGLE for few rows of a and a b that is read in place: they read more columns of a row
  * of b at once. TRANSPOSED is SINGLE for few rows of a and a transposed b that is read in place: its squares are
- * transposed in registers. */
-typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
+ * transposed in registers. ONES and TWOS are for eight blocks of one term or two: the terms of some columns of b stay in
+ * registers for all rows, and so does the whole tree of a row's sums. */
+typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, ONES, TWOS, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -151,9 +152,16 @@ static bool reads_in_place(const product *p) { return p->operand_bytes >= 4; }
 
 static bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
 
+static bool keeps_terms(sum_form form) { return form == ONES || form == TWOS; }
+
+/* True if kernels of this type have ONES and TWOS. Sums that are rounded take more registers, and more time, to store
+ * than is saved. */
+static bool may_keep_terms(const product *p) { return has_32_registers(p) && p->operand_bytes == p->bytes; }
+
 /* Returns how many vectors of a row of b are multiplied together. */
 static int vectors_of(sum_form form) {
-  static const int vectors[NUM_FORMS] = {[NARROW] = 1, [TRANSPOSED] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
+  static const int vectors[NUM_FORMS] = {
+      [NARROW] = 1, [TRANSPOSED] = 1, [TWOS] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
   return vectors[form] ? vectors[form] : VECTORS;
 }
 
@@ -593,6 +601,67 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
+/* Terms of some columns of b, in registers: those of all its vectors, term by term. */
+typedef struct {
+  LLVMValueRef term[2 * EIGHT];
+  int block; /* terms of a block */
+} kept_terms;
+
+/* Loads the terms of the columns from `column` on, which are a panel or a vector of it. */
+static void keep_terms(product *p, const multiplying *x, LLVMValueRef column, kept_terms *out) {
+  LLVMValueRef in_panel = LLVMBuildAnd(p->b, column, i64(p, p->width - 1), ""),
+               from = nsw_add(p, nsw_mul(p, nsw_sub(p, column, in_panel), x->k), in_panel);
+  out->block = x->form == TWOS ? 2 : 1;
+  for (int t = 0; t < EIGHT * out->block; t++)
+    for (int v = 0; v < p->vectors; v++)
+      out->term[t * p->vectors + v] =
+          load_vector(p, at(p, x->b, nsw_add(p, from, i64(p, t * p->width + v * p->lanes))));
+}
+
+/* Sums `blocks` blocks of a row of a, from number `first` on. `w`: how the terms of a row lie; `a`: pointers to every
+ * fourth of them. */
+static void sum_row(product *p, const kept_terms *kept, const walk *w, const LLVMValueRef *a, int first, int blocks,
+                    LLVMValueRef *sum) {
+  LLVMValueRef left[VECTORS];
+  if (blocks > 1) {
+    sum_row(p, kept, w, a, first, blocks / 2, left);
+    sum_row(p, kept, w, a, first + blocks / 2, blocks / 2, sum);
+    for (int v = 0; v < p->vectors; v++) sum[v] = LLVMBuildFAdd(p->b, left[v], sum[v], "");
+    return;
+  }
+  for (int v = 0; v < p->vectors; v++) sum[v] = LLVMConstNull(p->vector);
+  for (int t = first * kept->block; t < (first + 1) * kept->block; t++) {
+    LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, at_row(p, w, a, t), ""), p->lanes);
+    for (int v = 0; v < p->vectors; v++) sum[v] = add_product(p, one, kept->term[t * p->vectors + v], sum[v]);
+  }
+}
+
+/* Multiplies rows first .. last - 1 of a, from `a` on, by columns of b whose terms stay in registers, two rows at a time,
+ * then the last. */
+static void multiply_by_kept(product *p, const multiplying *x, LLVMValueRef a, LLVMValueRef first, LLVMValueRef last,
+                             LLVMValueRef column) {
+  enum { TWO = 2 };
+  msc_ir_loop rows;
+  kept_terms kept;
+  walk w = {.height = 1};
+  LLVMValueRef pointer[2 * EIGHT / ROWS_APART], border = LLVMBuildAnd(p->b, nsw_sub(p, last, first), i64(p, -TWO), "");
+  keep_terms(p, x, column, &kept);
+  int num = EIGHT * kept.block / ROWS_APART;
+  for (int i = 0; i < ROWS_APART; i++) w.row[i] = nsw_mul(p, x->term_a, i64(p, i));
+  for (int i = 0; i < num; i++) pointer[i] = at(p, a, nsw_mul(p, x->term_a, i64(p, i * ROWS_APART)));
+  border = nsw_add(p, first, border);
+  for (int height = TWO; height; height--) {
+    LLVMValueRef sum[TWO * VECTORS];
+    msc_ir_loop_open(&p->e, &rows, height == TWO ? first : border, height == TWO ? border : last, height, num, pointer);
+    for (int r = 0; r < height; r++) {
+      sum_row(p, &kept, &w, pointer, 0, EIGHT, sum + r * p->vectors);
+      for (int i = 0; i < num; i++) pointer[i] = step_on(p, pointer[i], x->row_a);
+    }
+    store_sums(p, &x->c, height, rows.index, column, sum);
+    msc_ir_loop_close(&p->e, &rows, pointer);
+  }
+}
+
 /* Multiplies all rows by columns first .. last - 1, by as many panels together as the form takes. The outer loop is
  * over panels of b, so that each panel is read from the nearest cache for all rows. */
 static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, LLVMValueRef last, LLVMValueRef begin,
@@ -607,7 +676,8 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, L
   LLVMValueRef a = x->a;
   msc_ir_loop_open(&p->e, &rows, none, num, 1, 1, &a);
   LLVMValueRef row = nsw_add(p, begin, nsw_mul(p, rows.index, step));
-  multiply_rows(p, x, a, row, least(p, nsw_add(p, row, step), end), panels.index);
+  (keeps_terms(x->form) ? multiply_by_kept : multiply_rows)(p, x, a, row, least(p, nsw_add(p, row, step), end),
+                                                            panels.index);
   a = at(p, a, x->panel_a);
   msc_ir_loop_close(&p->e, &rows, &a);
   msc_ir_loop_close(&p->e, &panels, NULL);
@@ -691,6 +761,17 @@ static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef 
   return LLVMBuildSelect(p->b, good, i64(p, PAIRS), i64(p, SINGLE), "");
 }
 
+/* Returns ONES or TWOS where a packed b has eight blocks of so many terms, else `other`. */
+static LLVMValueRef form_of_few_terms(product *p, const multiplying *x, LLVMValueRef other) {
+  LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
+               fits = LLVMBuildAnd(p->b, packed, LLVMBuildICmp(p->b, LLVMIntEQ, x->blocks, i64(p, EIGHT), ""), "");
+  for (int block = 1; block <= 2 && may_keep_terms(p); block++) {
+    LLVMValueRef is = LLVMBuildAnd(p->b, fits, LLVMBuildICmp(p->b, LLVMIntEQ, x->block, i64(p, block), ""), "");
+    other = LLVMBuildSelect(p->b, is, i64(p, block == 1 ? ONES : TWOS), other, "");
+  }
+  return other;
+}
+
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
  * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
  * often costs more, or stores cost nothing. With 16 registers pairs halve the height of a group, which pays for the
@@ -719,7 +800,8 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
   most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, eights, is_short, ""), i64(p, EIGHTS), most, "");
   most = LLVMBuildSelect(p->b, is_long, form_of_long(p, x, pairs), most, "");
-  return LLVMBuildSelect(p->b, narrow, i64(p, NARROW), most, "");
+  most = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), most, "");
+  return form_of_few_terms(p, x, most);
 }
 
 /* Chooses the form for the present number of rows. Few rows take a wide form if b is read in place, or TRANSPOSED if
@@ -786,7 +868,7 @@ static void multiply_by_form(product *p, multiplying *x, narrow_part *narrow, LL
   LLVMValueRef none = i64(p, 0);
   p->vectors = vectors_of(x->form), p->span = x->form == NARROW ? p->width : p->vectors * p->lanes;
   read_rows(p, x, begin, end);
-  if (x->form == TRANSPOSED || x->form == EIGHTS || is_wide(x->form)) {
+  if (x->form == TRANSPOSED || x->form == EIGHTS || keeps_terms(x->form) || is_wide(x->form)) {
     if (is_wide(x->form)) multiply_spans(p, x, begin, end);
     else multiply_all(p, x, none, x->c.columns, begin, end);
     LLVMBuildBr(p->b, done);
@@ -816,6 +898,7 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   narrow_part narrow = {0};
   for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
     if ((is_wide(x.form) || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
+    if (keeps_terms(x.form) && !may_keep_terms(&p)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);
