@@ -282,6 +282,11 @@ void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_
  * report. */
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype);
 
+/* ---- emit/product_pack.c ---- */
+
+/* Emits the body of a kernel that packs columns of b; `pairs`: in pairs of terms. */
+void msc_product_emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs, LLVMValueRef fn);
+
 /* ---- emit/product_tiles.c ---- */
 
 /* Rows of an AMX register; rows that are multiplied together, in two registers; pairs of terms in a row of a

@@ -8,7 +8,7 @@
  * tree of product.c.
  *
  * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
-#include "codegen/emit/product.h"
+#include "codegen/emit/product_result.h"
 
 enum {
   PAIRS = MSC_TILE_PAIRS,             /* most pairs in a row of a register; a row of sums has as many elements */

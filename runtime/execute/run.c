@@ -185,9 +185,8 @@ static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t colu
 /* Panels that one unit packs for all workers: enough for long runs of memory, few enough for a unit per thread. */
 enum { PACKED_TOGETHER = 4 };
 
-/* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product.c), those
- * of its last block if zeros fill blocks. Else
- * the panel behind it must be packed later. */
+/* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product_pack.c),
+ * those of its last block if zeros fill blocks. Else the panel behind it must be packed later. */
 static bool packs_panels_apart(const mscrt_matmul *m) {
   bool filled = msc_product_is_filled(m->k, m->blocks, m->pairs);
   int64_t units = filled ? msc_product_block_units(m->k / m->blocks, true)
