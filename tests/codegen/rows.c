@@ -184,8 +184,8 @@ static void test_matmul(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reduce),        cmocka_unit_test(test_long_reduce), cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_many_rows), cmocka_unit_test(test_long_rows),   cmocka_unit_test(test_updates),
-      cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_many_rows),   cmocka_unit_test(test_long_rows),
+      cmocka_unit_test(test_updates),       cmocka_unit_test(test_matmul),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 PARTS = [
-    "versions", "first", "machine", "engines", "tuned", "sanitized", "bandwidth", "launch", "gpt2", "torch_compiled",
-    "torch_tuned", "eight_f32", "eight_bf16", "nccl", "memory", "wild"
+    "versions", "first", "machine", "engines", "tuned", "sanitized", "bandwidth", "launch", "gpt2", "forms",
+    "torch_compiled", "torch_tuned", "eight_f32", "eight_bf16", "nccl", "memory", "wild"
 ]
 
 
