@@ -32,93 +32,16 @@ static bool first_lacks_most(const reshard_problem *p, const reshard_state *s, c
   return true;
 }
 
-/* ---- boxes of all devices, for sizes that do not divide ---- */
+/* ---- sizes that do not divide ---- */
 
-typedef struct {
-  int64_t begin, end;
-} span;
-
-/* Writes the spans of the parts that s cuts dimension d into, by number. */
-static void write_spans(const reshard_problem *p, const reshard_state *s, int d, span *out) {
-  int64_t cut[MSC_MAX_SUBAXES], block = p->type->dim[d], num = 1;
-  int num_cuts = msc_reshard_cuts(p, s, d, 0, s->num[d], cut);
-  out[0] = (span){0, block};
-  for (int i = 0; i < num_cuts; num *= cut[i++]) {
-    block = block / cut[i] + (block % cut[i] != 0);
-    for (int64_t part = num * cut[i] - 1; part >= 0; part--) { /* from the last: the wholes are in the same array */
-      span whole = out[part / cut[i]];
-      int64_t begin = whole.begin + part % cut[i] * block;
-      out[part].begin = begin < whole.end ? begin : whole.end;
-      out[part].end = begin + block < whole.end ? begin + block : whole.end;
-    }
-  }
-}
-
-/* Where a device is in one layout: by dimension the number of its part; and what one step along an atom adds to it. */
-typedef struct {
-  int64_t part[MSC_MAX_RANK], step[RESHARD_ATOMS];
-  int dim[RESHARD_ATOMS]; /* that the atom cuts; -1: none */
-  span *span[MSC_MAX_RANK];
-} device_place;
-
-static void start_at_first_device(const reshard_problem *p, const reshard_state *s, msc_arena *arena,
-                                  device_place *out) {
-  memset(out, 0, sizeof *out);
-  for (int a = 0; a < p->num_atoms; a++) out->dim[a] = -1;
-  for (int d = 0; d < p->rank; d++) {
-    int64_t parts = 1;
-    for (int i = s->num[d] - 1; i >= 0; parts *= p->size[s->atom[d][i--]])
-      out->dim[s->atom[d][i]] = d, out->step[s->atom[d][i]] = parts;
-    out->span[d] = msc_new_array(arena, span, parts);
-    write_spans(p, s, d, out->span[d]);
-  }
-}
-
-static void step_along_atom(device_place *at, int atom, int64_t steps) {
-  if (at->dim[atom] >= 0) at->part[at->dim[atom]] += steps * at->step[atom];
-}
-
-/* Returns how many elements a device at these places must receive; `own`: not those that it holds itself. */
-static int64_t lacking_elems(const reshard_problem *p, const device_place *from, const device_place *to, int64_t terms,
-                             bool own) {
-  int64_t wanted = 1, held = own;
-  for (int d = 0; d < p->rank; d++) {
-    span a = from->span[d][from->part[d]], b = to->span[d][to->part[d]];
-    int64_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
-    wanted *= b.end - b.begin;
-    held *= end > begin ? end - begin : 0;
-  }
-  return terms * wanted - held;
-}
-
-/* The most bytes that a device lacks, computed from the boxes of all devices. */
-static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
-                                int64_t terms, bool own) {
+/* msc_reshard_worst_lacks, remembered. */
+static int64_t worst_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t terms,
+                           bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
   /* the result depends only on the digits of the layouts, not on other axes of the mesh */
   const void **known = msc_memo_of(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
-  if (*known) return (int64_t)(uintptr_t)*known - 1;
-  msc_arena *arena = msc_arena_new(p->ctx);
-  device_place held, wanted;
-  start_at_first_device(p, s, arena, &held);
-  start_at_first_device(p, to, arena, &wanted);
-  int64_t digit[RESHARD_ATOMS] = {0}, worst = 0,
-          most = terms * (msc_reshard_local(p, to) / p->elem_bytes); /* a device that holds nothing lacks it */
-  for (int a = 0; a < p->num_atoms && worst < most;) {
-    int64_t lacks = lacking_elems(p, &held, &wanted, terms, own);
-    if (lacks > worst) worst = lacks;
-    for (a = 0; a < p->num_atoms; a++) { /* to the next device; those along other atoms are alike */
-      if (held.dim[a] < 0 && wanted.dim[a] < 0) continue;
-      int64_t steps = digit[a] + 1 < p->size[a] ? 1 : -digit[a];
-      digit[a] += steps;
-      step_along_atom(&held, a, steps);
-      step_along_atom(&wanted, a, steps);
-      if (steps > 0) break;
-    }
-  }
-  *known = (const void *)(uintptr_t)(worst * p->elem_bytes + 1);
-  msc_arena_free(arena);
-  return worst * p->elem_bytes;
+  if (!*known) *known = (const void *)(uintptr_t)(msc_reshard_worst_lacks(p, s, to, terms, own) + 1);
+  return (int64_t)(uintptr_t)*known - 1;
 }
 
 /* The pairs of sizes that parts of a device have before and after a gather. `block`: the largest part of the dimension
@@ -218,7 +141,7 @@ bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const 
     return true;
   }
   if (p->uneven) {
-    *out_bytes = lacking_by_boxes(p, s, to, terms, !gained);
+    *out_bytes = worst_lacks(p, s, to, terms, !gained);
     return true;
   }
   __int128 bytes = (__int128)terms * msc_reshard_local(p, to) - (gained ? 0 : held_everywhere(p, s, to));
@@ -438,10 +361,22 @@ int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {
 
 /* The bound for uneven parts: the bytes that the first device lacks, or its whole part of the target if sums are
  * unfinished. */
+static int64_t uneven_bytes(const reshard_problem *p, uint32_t partial, const int64_t *part, const int64_t *to_part) {
+  uint32_t lost = partial & ~p->to.partial, gained = p->to.partial & ~partial;
+  if (gained) return 0;
+  return lost ? p->to_local : msc_reshard_lacks_of(p, part, to_part);
+}
+
+int64_t msc_reshard_uneven_ahead(const reshard_problem *p, uint32_t partial, const int64_t *part,
+                                 const int64_t *to_part) {
+  return msc_reshard_least_cost(p, uneven_bytes(p, partial, part, to_part));
+}
+
 static reshard_cost uneven_bound(const reshard_problem *p, const reshard_state *s) {
-  uint32_t lost = s->partial & ~p->to.partial, gained = p->to.partial & ~s->partial;
-  int64_t bytes = lost && gained ? 0 : lost ? p->to_local : gained ? 0 : msc_reshard_first_lacks(p, s, &p->to);
-  return msc_reshard_cost_of(bytes, 0, 1);
+  int64_t part[MSC_MAX_RANK], to_part[MSC_MAX_RANK];
+  msc_reshard_largest_parts(p, s, part);
+  msc_reshard_largest_parts(p, &p->to, to_part);
+  return msc_reshard_cost_of(uneven_bytes(p, s->partial, part, to_part), 0, 1);
 }
 
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {

@@ -122,9 +122,12 @@ static inline bool msc_reshard_is_even(const reshard_problem *p, const reshard_s
   return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
 }
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
-/* Returns the bytes of its part of `to` that the first device lacks in s if parts are uneven. No device has larger
- * parts than the first one. */
+/* Writes the sizes of the largest part, by dimension; it is the first device's. */
+void msc_reshard_largest_parts(const reshard_problem *p, const reshard_state *s, int64_t *out_size);
+/* Returns the bytes of its part of `to` that the first device lacks in s if parts are uneven. */
 int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to);
+/* Those bytes, of states with these largest parts. */
+int64_t msc_reshard_lacks_of(const reshard_problem *p, const int64_t *part, const int64_t *to_part);
 /* Does every dimension and the partial set of b continue those of a? */
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b);
 
@@ -183,6 +186,13 @@ void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_st
 /* The bytes of the source and the destination that a device holds during a step; a slice needs no destination. */
 int64_t msc_reshard_peak(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to);
 
+/* ---- reshard/worst_device.c ---- */
+
+/* The most bytes that a device lacks of its part of `to`, of `terms` terms each; own: without those that it has in its
+ * part of s. */
+int64_t msc_reshard_worst_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
+                                int64_t terms, bool own);
+
 /* ---- reshard/bound.c ---- */
 
 /* Bytes that the worst device receives by an all_gather into `to`, which must keep runs (graph.c); false: there are too
@@ -197,6 +207,9 @@ bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const 
 int64_t msc_reshard_lower_bound(const reshard_problem *p);
 /* A lower bound on the cost of every path from s to the target that needs more than slices. */
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
+/* That bound, in ns, where parts are uneven, from a state with these partial atoms and largest parts. */
+int64_t msc_reshard_uneven_ahead(const reshard_problem *p, uint32_t partial, const int64_t *part,
+                                 const int64_t *to_part);
 /* A lower bound on the bytes of every path from p->from, as proven in reshard/bound.c. */
 int64_t msc_reshard_least_bytes(const reshard_problem *p);
 /* A lower bound on the cost of receiving these bytes: the bytes themselves, or ns. */

@@ -76,14 +76,24 @@ int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {
   return bytes;
 }
 
-int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
+void msc_reshard_largest_parts(const reshard_problem *p, const reshard_state *s, int64_t *out_size) {
+  for (int d = 0; d < p->rank; d++) out_size[d] = largest_part_in(p, s, d);
+}
+
+int64_t msc_reshard_lacks_of(const reshard_problem *p, const int64_t *part, const int64_t *to_part) {
   int64_t needed = p->elem_bytes, held = p->elem_bytes;
   for (int d = 0; d < p->rank; d++) {
-    int64_t part = largest_part_in(p, to, d), own = largest_part_in(p, s, d);
-    needed *= part;
-    held *= own < part ? own : part;
+    needed *= to_part[d];
+    held *= part[d] < to_part[d] ? part[d] : to_part[d];
   }
   return needed - held;
+}
+
+int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
+  int64_t part[MSC_MAX_RANK], to_part[MSC_MAX_RANK];
+  msc_reshard_largest_parts(p, s, part);
+  msc_reshard_largest_parts(p, to, to_part);
+  return msc_reshard_lacks_of(p, part, to_part);
 }
 
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {

@@ -16,22 +16,28 @@ typedef struct {
   uint32_t to;
 } priced_edge;
 
-/* A state, the edges out of it, and what question number `asked` found out about it: `allowed`, `ns` and `ahead`, which
- * are not valid for another question. */
+/* A state and the edges out of it. */
 typedef struct {
   reshard_state state;
-  priced_edge *edge; /* cheapest first; NULL: not made yet */
+  uint32_t uneven;            /* dimensions that do not divide into its parts */
+  int64_t part[MSC_MAX_RANK]; /* sizes of its largest part */
+  priced_edge *edge;          /* cheapest first; NULL: not made yet */
   int num_edges;
+} priced_state;
+
+/* What question number `asked` found out about a state; not valid for another question. */
+typedef struct {
+  int64_t ns, ahead; /* time of the best path to the state so far; a lower bound from it to the target */
   uint32_t asked;
   bool allowed;
-  int64_t ns, ahead; /* time of the best path to the state so far; a lower bound from it to the target */
-} priced_state;
+} finding;
 
 /* The states of one type and its atoms. */
 typedef struct {
   reshard_problem p; /* source and target are not set */
   size_t num, room;
   priced_state *state;
+  finding *found; /* by state; apart from the states, since a question looks at many */
   reshard_key *key;
   msc_index numbers; /* of states, by key */
 } priced_graph;
@@ -91,12 +97,16 @@ static uint32_t number_state(reshard_uneven_costs *c, priced_graph *g, const res
   reshard_key key = msc_reshard_key(&g->p, s);
   uint64_t hash = msc_reshard_hash(key);
   MSC_INDEX_EACH(&g->numbers, hash, i) if (g->key[i] == key) return i;
-  size_t room = g->room; /* states and keys have the same room */
+  size_t room = g->room, same = room; /* states, findings and keys have the same room */
   msc_reserve(c->arena, g->key, room, g->num + 1);
+  msc_reserve(c->arena, g->found, same, g->num + 1);
   msc_reserve(c->arena, g->state, g->room, g->num + 1);
   msc_index_add(&g->numbers, hash, (uint32_t)g->num);
   g->key[g->num] = key;
-  g->state[g->num].state = *s;
+  priced_state *made = &g->state[g->num];
+  made->state = *s;
+  msc_reshard_largest_parts(&g->p, s, made->part);
+  for (int d = 0; d < g->p.rank; d++) made->uneven |= (uint32_t)!msc_reshard_is_even(&g->p, s, d) << d;
   return (uint32_t)g->num++;
 }
 
@@ -141,41 +151,48 @@ typedef struct {
   int64_t work;
 } question;
 
-/* The state, with what this question knows of it. */
-static priced_state *look_at(const question *q, uint32_t state) {
-  priced_state *s = &q->graph->state[state];
-  if (s->asked == q->costs->questions) return s;
-  s->asked = q->costs->questions, s->ns = INT64_MAX, s->allowed = true;
-  for (int d = 0; d < q->p->rank && s->allowed; d++) s->allowed = msc_reshard_allows_cut(q->p, &s->state, d);
-  if (!s->allowed) return s;
+/* May a path of this question lead through the state? */
+static bool allows_cuts(const question *q, const priced_state *s) {
+  for (uint32_t m = s->uneven; m; m &= m - 1)
+    if (!msc_reshard_allows_cut(q->p, &s->state, __builtin_ctz(m))) return false;
+  return true;
+}
+
+/* What this question knows of a state. */
+static finding *look_at(const question *q, uint32_t state) {
+  finding *f = &q->graph->found[state];
+  if (f->asked == q->costs->questions) return f;
+  const priced_state *s = &q->graph->state[state];
+  f->asked = q->costs->questions, f->ns = INT64_MAX, f->allowed = allows_cuts(q, s);
+  if (!f->allowed) return f;
   bool sliced = msc_reshard_only_sliced(q->p, &s->state, &q->p->to);
-  s->ahead = sliced ? 0 : (int64_t)(msc_reshard_estimate(q->p, &s->state) >> RESHARD_MINOR_BITS);
-  return s;
+  f->ahead = sliced ? 0 : msc_reshard_uneven_ahead(q->p, s->state.partial, s->part, q->graph->state[q->target].part);
+  return f;
 }
 
 static void reach_state(question *q, uint32_t state, int64_t ns) {
   reshard_uneven_costs *c = q->costs;
-  priced_state *s = look_at(q, state);
-  if (!s->allowed || ns >= s->ns || ns + s->ahead >= q->best) return;
-  s->ns = ns;
+  finding *f = look_at(q, state);
+  if (!f->allowed || ns >= f->ns || ns + f->ahead >= q->best) return;
+  f->ns = ns;
   if (state == q->target) q->best = ns;
   msc_reserve(c->arena, c->heap, c->room_heap, c->num_heap + 1);
-  queued_state_push(NULL, c->heap, c->num_heap++, (queued_state){ns + s->ahead, state});
+  queued_state_push(NULL, c->heap, c->num_heap++, (queued_state){ns + f->ahead, state});
 }
 
 /* Tries the exchange into the target from a state that was reached. */
 static void try_exchange(question *q, uint32_t state) {
-  const priced_state *s = &q->graph->state[state];
+  int64_t ns = q->graph->found[state].ns;
   reshard_edge e;
-  if (msc_reshard_exchange(q->p, &s->state, &q->p->to, q->best - 1 - s->ns, &e))
-    reach_state(q, q->target, s->ns + e.ns);
+  if (msc_reshard_exchange(q->p, &q->graph->state[state].state, &q->p->to, q->best - 1 - ns, &e))
+    reach_state(q, q->target, ns + e.ns);
 }
 
 /* Reaches what lies one step from a state. */
 static void leave_state(question *q, uint32_t state) {
   if (!q->graph->state[state].edge) make_edges(q->costs, q->graph, state);
   const priced_state *s = &q->graph->state[state];
-  int64_t ns = s->ns;
+  int64_t ns = q->graph->found[state].ns;
   const priced_edge *e = s->edge;
   for (int i = 0; i < s->num_edges && e[i].ns < q->best - ns; i++, q->work++) reach_state(q, e[i].to, ns + e[i].ns);
 }
@@ -195,9 +212,9 @@ static bool answer(question *q, uint32_t source) {
       continue;
     }
     queued_state next = queued_state_pop(NULL, c->heap, c->num_heap--);
-    const priced_state *s = &q->graph->state[next.state];
+    const finding *f = &q->graph->found[next.state];
     if (next.ns >= q->best) break;
-    if (next.ns != s->ns + s->ahead) continue; /* a shorter path was found since */
+    if (next.ns != f->ns + f->ahead) continue; /* a shorter path was found since */
     if (q->work > MOST_WORK || c->num_edges > MOST_EDGES) return false;
     if (exchanges && !from_source) try_exchange(q, next.state);
     leave_state(q, next.state);
