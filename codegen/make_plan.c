@@ -207,6 +207,7 @@ typedef struct {
   int64_t room;       /* bytes; 0: no bound */
   uint64_t most_kept; /* a strategy that keeps more gets no plan */
   msc_plan *plan;     /* or NULL */
+  msc_arena *arena;   /* in which it was made */
   int64_t kept;       /* more than `room` where no strategy keeps less */
   bool limited;       /* the bound decided */
 } bounded_run;
@@ -227,34 +228,52 @@ typedef struct {
   const msc_compile_options *o;
   const char *text;
   size_t bytes;
-  int64_t limit, kept;
+  int64_t limit;
   int64_t least; /* no strategy keeps less; 0: not known */
-  msc_plan *best;
+  bounded_run best;
 } fitting;
 
-/* Runs the passes over a copy of the module. Their results are not verified: the first run of the same passes was. */
+/* Runs the passes over a copy of the module, in an arena of its own. What they make is not verified, as it was in the
+ * first run of the same passes; verify_copy looks at the plan that is taken. */
 static bool run_again(const fitting *t, bounded_run *r) {
   msc_compile_options o = *t->o;
   if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
+  msc_arena *outer = msc_begin_trial(t->ctx);
   msc_module *again = msc_reparse(t->ctx, t->o, t->text, t->bytes);
   if (again) make_plan_within(t->ctx, &o, again, r);
-  uint64_t begin = msc_clock_ns();
-  if (r->plan && o.verify != t->o->verify && !msc_check_module(again)) r->plan = NULL;
-  msc_end_phase(&o, "copies verified", begin);
+  r->arena = msc_leave_trial(t->ctx, outer);
+  if (!r->plan) msc_arena_free(r->arena);
   return r->plan != NULL;
+}
+
+static void take_plan(fitting *t, const bounded_run *r) {
+  msc_arena_free(t->best.arena);
+  t->best = *r;
+}
+
+/* Verifies the module of the plan that was taken if it is a copy of `m`. */
+static bool verify_copy(const fitting *t, const msc_module *m) {
+  if (t->best.plan->module == m || t->o->verify != MSC_VERIFY_IR) return true;
+  uint64_t begin = msc_clock_ns();
+  bool ok = msc_check_module(t->best.plan->module);
+  msc_end_phase(t->o, "copies verified", begin);
+  return ok;
 }
 
 /* Makes plans whose strategies keep less and less over the step, as long as the best plan exceeds the limit and each
  * plan needs less memory than the one before. The bounds are the same numbers for every limit, and the limit itself, so
  * a higher limit never refuses what a lower one accepts. */
 static bool shrink_plan(fitting *t) {
-  while (msc_plan_rank_bytes(t->best) > (uint64_t)t->limit && t->kept > 1) {
-    int64_t room = next_room(t->kept);
+  while (msc_plan_rank_bytes(t->best.plan) > (uint64_t)t->limit && t->best.kept > 1) {
+    int64_t room = next_room(t->best.kept);
     bounded_run r = {.room = room < t->limit ? room : t->limit, .most_kept = UINT64_MAX};
     if (r.room < t->least) return true; /* the search would find the same strategy again */
     MSC_TRY(run_again(t, &r));
-    if (msc_plan_rank_bytes(r.plan) >= msc_plan_rank_bytes(t->best)) return true;
-    t->best = r.plan, t->kept = r.kept;
+    if (msc_plan_rank_bytes(r.plan) >= msc_plan_rank_bytes(t->best.plan)) {
+      msc_arena_free(r.arena);
+      return true;
+    }
+    take_plan(t, &r);
     if (r.kept > r.room) return true;
   }
   return true;
@@ -271,9 +290,14 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
  * keeps. */
 static void try_unbounded(fitting *t, bool may_fit) {
   msc_diag_mark before = msc_mark_diags(t->ctx);
-  bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best)};
-  if (run_again(t, &r) && is_better_plan(t->limit, r.plan, t->best)) t->best = r.plan, t->kept = r.kept;
-  else msc_forget_diags(t->ctx, before);
+  bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best.plan)};
+  bool made = run_again(t, &r);
+  if (made && is_better_plan(t->limit, r.plan, t->best.plan)) {
+    take_plan(t, &r);
+    return;
+  }
+  if (made) msc_arena_free(r.arena);
+  msc_forget_diags(t->ctx, before);
 }
 
 /* Makes the fastest plan that fits.  The search is bounded by what a strategy keeps over the step, with an eighth more
@@ -284,21 +308,24 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
   msc_compile_options all = *options, *o = &all;
   all.of_text = msc_pass_memory_new(scratch);
   fitting t = {.ctx = ctx, .o = o, .limit = msc_limit_of_options(ctx, o)};
-  bounded_run first = {.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
+  bounded_run *first = &t.best;
+  *first = (bounded_run){.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
   bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;
   uint64_t begin = msc_clock_ns();
   t.text = msc_print_text(m, scratch, &t.bytes);
   msc_end_phase(o, "modules copied", begin);
-  make_plan_within(ctx, o, m, &first);
-  t.best = first.plan, t.kept = first.kept;
-  if (first.plan) {
-    if (first.room && first.kept > first.room) t.least = first.kept;
-    bool fits = msc_plan_rank_bytes(first.plan) <= (uint64_t)t.limit;
-    if (first.room && first.limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
-    ok = shrink_plan(&t);
+  msc_arena *outer = msc_begin_trial(ctx); /* what is made of m lives as long as its plan */
+  make_plan_within(ctx, o, m, first);
+  first->arena = msc_leave_trial(ctx, outer);
+  if (first->plan) {
+    if (first->room && first->kept > first->room) t.least = first->kept;
+    bool fits = msc_plan_rank_bytes(first->plan) <= (uint64_t)t.limit;
+    if (first->room && first->limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
+    ok = shrink_plan(&t) && verify_copy(&t, m);
   }
   msc_arena_free(scratch);
-  return ok && t.best && (o->without_code || make_code(t.best, o)) ? t.best : NULL;
+  msc_plan *best = t.best.plan;
+  return ok && best && (o->without_code || make_code(best, o)) ? best : NULL;
 }
 
 msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {

@@ -270,10 +270,13 @@ msc_arena *msc_begin_trial(msc_context *ctx) {
   return outer;
 }
 
-void msc_end_trial(msc_context *ctx, msc_arena *outer) {
-  msc_arena_free(ctx->trial);
+msc_arena *msc_leave_trial(msc_context *ctx, msc_arena *outer) {
+  msc_arena *arena = ctx->trial;
   ctx->trial = outer;
+  return arena;
 }
+
+void msc_end_trial(msc_context *ctx, msc_arena *outer) { msc_arena_free(msc_leave_trial(ctx, outer)); }
 
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg) {
   jmp_buf here, *outer = ctx->recovery;
@@ -430,7 +433,7 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
   d->severity = s;
   d->code = code;
   d->loc = loc;
-  d->op_name = op_name;
+  d->op_name = op_name ? msc_intern(ctx, op_name) : NULL; /* the op may go before the diagnostic */
   d->text = msc_arena_vprintf(ctx->arena, fmt, ap);
   if (ctx->last) ctx->last->next = d;
   else ctx->first = d;

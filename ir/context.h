@@ -84,6 +84,9 @@ msc_arena *msc_lasting_arena(msc_context *ctx);
  * restores: so a trial may run inside another one. */
 msc_arena *msc_begin_trial(msc_context *ctx);
 void msc_end_trial(msc_context *ctx, msc_arena *outer);
+/* Ends a trial whose modules are still wanted: they live in the arena that is returned, which the caller frees, or the
+ * context. */
+msc_arena *msc_leave_trial(msc_context *ctx, msc_arena *outer);
 
 msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
 msc_arena *msc_arena_beside(const msc_arena *arena); /* makes another arena of the same context */
