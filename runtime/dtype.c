@@ -117,6 +117,15 @@ static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, float
   }
 }
 
+static void doubles_to_f32(uint8_t *dst, const uint8_t *src, int64_t num) {
+  for (int64_t i = 0; i < num; i++) {
+    double v;
+    memcpy(&v, src + i * 8, 8);
+    float f = (float)v;
+    memcpy(dst + i * 4, &f, 4);
+  }
+}
+
 int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian,
                       bool scale, int64_t num) {
   uint8_t *d = dst;
@@ -128,6 +137,10 @@ int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype
   }
   if (to == MSCRT_F32 && from == MSCRT_U8) {
     bytes_to_f32(d, dst_stride, s, scale ? 255 : 1, num);
+    return MSCRT_CONVERTED;
+  }
+  if (to == MSCRT_F32 && from == MSCRT_F64 && dst_stride == 1 && !big_endian) {
+    doubles_to_f32(d, s, num);
     return MSCRT_CONVERTED;
   }
   scale = scale && from == MSCRT_U8 && mscrt_is_float(to);

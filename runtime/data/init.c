@@ -76,32 +76,40 @@ typedef struct {
   char *out;
 } filling;
 
-static void write_element(const filling *f, int64_t at, double v) {
-  int64_t whole = (int64_t)v;
-  bool is_float = mscrt_is_float(f->dtype);
-  mscrt_convert(f->dtype, f->out + (size_t)at * f->bytes, 1, is_float ? MSCRT_F64 : MSCRT_I64,
-                is_float ? (void *)&v : (void *)&whole, false, false, 1);
+static void write_elements(const filling *f, int64_t at, int64_t num, const double *v) {
+  char *out = f->out + (size_t)at * f->bytes;
+  if (mscrt_is_float(f->dtype)) {
+    mscrt_convert(f->dtype, out, 1, MSCRT_F64, v, false, false, num);
+    return;
+  }
+  for (int64_t i = 0; i < num; i++) {
+    int64_t whole = (int64_t)v[i];
+    mscrt_convert(f->dtype, out + (size_t)i * f->bytes, 1, MSCRT_I64, &whole, false, false, 1);
+  }
 }
 
 static void fill_run(void *user, int64_t to, int64_t element, int64_t num) {
+  enum { ROOM = 64 }; /* whole blocks of four */
   const filling *f = user;
-  double four[4];
-  for (int64_t i = 0; i < num; i++) {
-    double v = f->kind == ONES ? 1 : f->value;
-    if (f->kind >= NORMAL) {
-      if (i == 0 || (element + i) % 4 == 0) four_values(f->kind, f->value, f->key, (uint64_t)(element + i) / 4, four);
-      v = four[(element + i) % 4];
-    }
-    write_element(f, to + i, v);
+  double v[ROOM];
+  for (int i = 0; i < ROOM; i++) v[i] = f->kind == ONES ? 1 : f->value;
+  for (int64_t at = 0, n; at < num; at += n) {
+    int64_t skipped = (element + at) % 4, block = (element + at) / 4;
+    n = mscrt_smaller(ROOM - skipped, num - at);
+    for (int64_t i = 0; f->kind >= NORMAL && i < skipped + n; i += 4)
+      four_values(f->kind, f->value, f->key, (uint64_t)(block + i / 4), v + i);
+    write_elements(f, to + at, n, v + skipped);
   }
 }
 
 void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out) {
   filling f = {.dtype = v->dtype, .bytes = mscrt_dtype_bytes(v->dtype), .out = out};
-  memset(out, 0, (size_t)msc_box_elems(v->rank, out_box) * f.bytes);
-  if (!parse_init(v->init, &f.kind, &f.value) || f.kind == ZEROS) return;
+  int64_t room = msc_box_elems(v->rank, out_box);
+  bool is_zero = !parse_init(v->init, &f.kind, &f.value) || f.kind == ZEROS;
+  if (is_zero || msc_box_elems(v->rank, box) < room) memset(out, 0, (size_t)room * f.bytes);
+  if (is_zero) return;
   if (f.kind == SEED) {
-    for (int64_t i = 0; i < msc_box_elems(v->rank, out_box); i++) memcpy((char *)out + 8 * i, &seed, 8);
+    for (int64_t i = 0; i < room; i++) memcpy((char *)out + 8 * i, &seed, 8);
     return;
   }
   uint64_t key = XXH3_64bits_withSeed(v->name, strlen(v->name), seed);

@@ -405,12 +405,41 @@ static void changed_plans_are_refused_or_run(void **state) {
   free(bytes);
 }
 
+/* ---- initial values ---- */
+
+/* The initial values of a part, in a buffer that is larger, are those of the whole; the rest of the buffer is zero. */
+static void expect_part_of_whole(const char *init, mscrt_dtype dtype) {
+  enum { ROWS = 7, COLUMNS = 151, BUFFER = 5 * 140 };
+  const mscrt_variable v = {.name = "w", .dtype = dtype, .rank = 2, .shape = {ROWS, COLUMNS}, .init = init};
+  const msc_box all = {.size = {ROWS, COLUMNS}}, part = {{2, 3}, {4, 133}}, room = {{2, 3}, {5, 140}};
+  size_t bytes = mscrt_dtype_bytes(dtype);
+  uint8_t whole[ROWS * COLUMNS * 8], buffer[BUFFER * 8], zero[8] = {0};
+  memset(buffer, 0xff, sizeof buffer);
+  mscrt_init_box(&v, 5, &all, &all, whole);
+  mscrt_init_box(&v, 5, &part, &room, buffer);
+  for (size_t i = 0; i < BUFFER; i++) {
+    size_t row = i / 140, column = i % 140;
+    const uint8_t *expected = whole + ((row + 2) * COLUMNS + column + 3) * bytes;
+    assert_memory_equal(buffer + i * bytes, row < 4 && column < 133 ? expected : zero, bytes);
+  }
+}
+
+static void parts_begin_as_the_whole(void **state) {
+  (void)state;
+  static const char *const inits[] = {"zeros", "ones", "normal:0.5", "uniform:2"};
+  for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {
+    expect_part_of_whole(inits[i], MSCRT_F32);
+    expect_part_of_whole(inits[i], MSCRT_BF16);
+    expect_part_of_whole(inits[i], MSCRT_F64);
+  }
+  expect_part_of_whole("constant:3", MSCRT_I64);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused),
-                                     cmocka_unit_test(several_at_once_may_be_said),
-                                     cmocka_unit_test(false_plans_are_refused),
-                                     cmocka_unit_test(products_have_room),
-                                     cmocka_unit_test(shared_columns_are_whole_tiles),
-                                     cmocka_unit_test(changed_plans_are_refused_or_run)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(foreign_plans_are_refused),       cmocka_unit_test(several_at_once_may_be_said),
+      cmocka_unit_test(false_plans_are_refused),         cmocka_unit_test(products_have_room),
+      cmocka_unit_test(shared_columns_are_whole_tiles),  cmocka_unit_test(parts_begin_as_the_whole),
+      cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
