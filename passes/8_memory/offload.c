@@ -218,14 +218,6 @@ typedef struct {
   offload_reader *use;
 } stasher;
 
-/* True if v's elements lie in memory in the order of a transpose that reads it: a call with any strides made v. */
-static bool is_made_in_order_of_user(const msc_value *v) {
-  if (!msc_is_graph(v->def)) return false;
-  for (const msc_use *u = v->uses; u; u = u->next)
-    if (msc_moves_nothing(u->user)) return true;
-  return false;
-}
-
 /* Lists the uses of v; false: its memory is not its own, or the function returns it. */
 static bool list_uses(stasher *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
@@ -248,7 +240,7 @@ static int compare_readings(const void *a, const void *b) {
 
 static bool may_be_stashed(const msc_value *v) {
   const msc_op *op = v->def;
-  return !msc_is_view(op) && !is_made_in_order_of_user(v) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) &&
+  return !msc_is_view(op) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) &&
          op->kind != OP_comm && !msc_is_message(op) && !msc_is_transfer(op) && !msc_runs_on_host(op) &&
          v->type->rank > 0 && msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
 }
@@ -263,6 +255,23 @@ static size_t find_pause(const stasher *z, const msc_value *v, uint64_t ns) {
     before = z->begin[id] + z->ns[id];
   }
   return found;
+}
+
+/* True if use number i reads v through a transpose that moves nothing. */
+static bool is_use_of_transpose(const stasher *z, size_t i, const msc_value *v) {
+  const msc_value *x = z->use[i].op->in[z->use[i].operand].value;
+  while (x != v && x->def->in[0].value != v) x = x->def->in[0].value;
+  return x != v && msc_moves_nothing(x->def) && x->def->kind == OP_transpose;
+}
+
+/* True if v's elements have the same order in memory before use number `pause` and from there on. A call with any
+ * strides, as attention, makes its result in the order of a transpose that reads it, and reads it so where there is
+ * such a transpose (msc_strides): there must be one on both sides, or on none. */
+static bool keeps_order(const stasher *z, const msc_value *v, size_t pause) {
+  bool before = false, behind = false;
+  for (size_t i = 0; i < z->num && msc_is_graph(v->def); i++)
+    *(i < pause ? &before : &behind) |= is_use_of_transpose(z, i, v);
+  return before == behind;
 }
 
 /* Returns the value that a user reads in place of v: `fetched` if v is `whole`, else the same view of `fetched`, which
@@ -328,7 +337,7 @@ static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
       if (!list_uses(&z, v) || !z.num) continue;
       qsort(z.use, z.num, sizeof *z.use, compare_readings);
       size_t pause = find_pause(&z, v, ns);
-      if (pause == SIZE_MAX) continue;
+      if (pause == SIZE_MAX || !keeps_order(&z, v, pause)) continue;
       if (!stash_value(&z, v, pause, ns)) return false;
       values++;
     }

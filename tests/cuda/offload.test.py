@@ -8,6 +8,7 @@ import array
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,13 @@ def check_same_bits(ranks, gpus, keys, homes):
             assert report["memory_bytes_per_rank"] < before["memory_bytes_per_rank"], (keys, home)
 
 
+def check_attention():
+    """What attention makes in the order of a transpose waits in the host's memory, too."""
+    compiled(1, {**BF16, **VALUES[0]})
+    rows = re.findall(r"stow (\d+) bytes to host  \(layer\d.attention\)", call(MSC, "dump", "plan.bin"))
+    assert rows == [str(2 * BATCH * SEQ * 64)] * 2, rows
+
+
 def moved_bytes():
     return sum(s["moved_bytes"] for s in json.loads(call(MSC, "explain", "plan.bin", "--json"))["offload"])
 
@@ -174,6 +182,7 @@ def main():
             attempt(check_same_bits, ranks, gpus, keys, [*HOMES, *VALUES] if i == 0 else HOMES[1:])
         for ranks, gpus, keys in JOBS:
             attempt(check_updates, ranks, gpus, keys)
+        attempt(check_attention)
         attempt(check_auto)
         attempt(check_lost_file)
         attempt(check_refused)
