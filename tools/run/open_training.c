@@ -147,7 +147,8 @@ static void warn_of_left_out(const training *t) {
 static int open_data(training *t) {
   cli *c = t->c;
   bool train_open = false, eval_open = false;
-  mscrt_data_options o = {.struct_size = sizeof o, .in_order = cli_flag(c, "in-order"), .skip_damaged = cli_flag(c, "skip-damaged")};
+  mscrt_data_options o = {
+      .struct_size = sizeof o, .in_order = cli_flag(c, "in-order"), .skip_damaged = cli_flag(c, "skip-damaged")};
   size_t num;
   mscrt_source *sources = sources_of(c, 0, &num, &o.parts);
   if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) ||
