@@ -47,9 +47,8 @@ msc_op *msc_widen_product(msc_arena *arena, msc_op *op, const msc_choices *choic
   msc_dtype narrow = op->out[0].type->dtype;
   bool is_narrow = narrow == MSC_BF16 || narrow == MSC_F16;
   if (!choices->target->widens_products || !is_narrow) return op;
-  msc_choice wanted = choose_in_f32(arena, op, choices);
-  bool takes_narrow = wanted == MSC_BY_PRODUCT && msc_choose(arena, op, choices).by == MSC_BY_PRODUCT;
-  if (wanted == MSC_BY_KERNEL || (takes_narrow && msc_is_windowed(op))) return op;
+  bool takes_narrow = msc_choose(arena, op, choices).by == MSC_BY_PRODUCT;
+  if (choose_in_f32(arena, op, choices) == MSC_BY_KERNEL || (takes_narrow && msc_is_windowed(op))) return op;
   msc_value *in[2] = {op->in[0].value, op->in[1].value};
   for (int i = 0; i < 2 && !takes_narrow; i++) in[i] = insert_cast(op, in[i], MSC_F32);
   msc_op *wide = msc_op_copy(op->block->func, op, in);
