@@ -99,6 +99,7 @@ static msc_value *build_seen_from_x(unfolder *u, const int64_t padding[4]) {
   msc_value *weights = build_swap(u, reshape(&u->b, &turned->out[0], 3, (int64_t[]){o, c, k[0] * k[1]}));
   msc_value *in[2] = {u->op->in[0].value, reshape(&u->b, weights, 4, (int64_t[]){c, o, k[0], k[1]})};
   u->made = in[1] ? msc_build_with(&u->b, OP_conv2d, 2, in, 1, 2, windows) : NULL;
+  if (u->made && msc_op_bool(u->op, MSC_FACT(narrow))) msc_op_put(u->made, msc_fact_narrow(true));
   return u->made ? &u->made->out[0] : NULL;
 }
 
