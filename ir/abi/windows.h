@@ -166,8 +166,8 @@ static inline bool msc_windows_lie_side_by_side(const msc_windows *v) {
          v->x[0] * v->x[1] <= PIXELS && msc_windows_channels_read(v) >= CHANNELS;
 }
 
-/* True if windows are brought together as tiles. Small images are not, because much of a tile would lie beside them; nor
- * is what is multiplied in bf16, because transformed tiles would be rounded once more, and take as long. */
+/* True if windows are brought together as tiles. Small images are not, because much of a tile would lie beside them;
+ * nor is what is multiplied in bf16, because transformed tiles would be rounded once more, and take as long. */
 static inline bool msc_windows_are_tiles(const msc_windows *v) {
   enum { WINDOWS = 64, CHANNELS = 16 };
   return v->groups == 1 && !v->narrow && v->kernel[0] == 3 && v->kernel[1] == 3 && v->step[0] == 1 && v->step[1] == 1 &&
@@ -175,7 +175,8 @@ static inline bool msc_windows_are_tiles(const msc_windows *v) {
          v->y[1] > 2 && v->x[0] > 2 && v->x[1] > 2 && v->y[0] * v->y[1] > WINDOWS;
 }
 
-/* True if what is multiplied may be rounded to bf16: of small images the channels have to fill whole chunks of pairs. */
+/* True if what is multiplied may be rounded to bf16: of small images the channels have to fill whole chunks of
+ * pairs. */
 static inline bool msc_windows_take_pairs(const msc_windows *v) {
   enum { CHANNELS = 2 * MSC_PRODUCT_CHUNK };
   return v->groups == 1 && (!msc_windows_lie_side_by_side(v) || msc_windows_channels_read(v) % CHANNELS == 0);

@@ -132,7 +132,8 @@ static int64_t tile_rows(const msc_op *gemm, int64_t columns) {
   int64_t fit = row_bytes ? most / row_bytes : 0, even = (rows + parts - 1) / parts;
   int64_t tile = fit < even ? fit : even;
   if (columns < result_columns(gemm) && tile > most_rows_of_a(gemm)) tile = most_rows_of_a(gemm);
-  if (msc_op_bool(gemm, "transpose_a") && !is_bf16(gemm) && tile > most_packed_rows(gemm)) tile = most_packed_rows(gemm);
+  bool packs_rows = msc_op_bool(gemm, "transpose_a") && !is_bf16(gemm);
+  if (packs_rows && tile > most_packed_rows(gemm)) tile = most_packed_rows(gemm);
   if (is_bf16(gemm) && tile >= ROWS_OF_BF16) return tile / ROWS_OF_BF16 * ROWS_OF_BF16;
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
