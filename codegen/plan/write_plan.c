@@ -202,6 +202,7 @@ static void put_collectives(flatbuf_builder *b, const msc_plan *p) {
 static const char *loc_text(const msc_plan *p, const msc_op *op) {
   const msc_loc *l = op->loc;
   if (!l || !l->file) return NULL;
+  if (!l->line) return l->scope; /* the model has no line of the user's for it */
   return l->scope ? msc_arena_printf(p->arena, "%s:%u in %s", l->file, l->line, l->scope)
                   : msc_arena_printf(p->arena, "%s:%u", l->file, l->line);
 }
