@@ -208,6 +208,7 @@ typedef struct {
   uint64_t most_kept; /* a strategy that keeps more gets no plan */
   msc_plan *plan;     /* or NULL */
   msc_arena *arena;   /* in which it was made */
+  msc_module *copy;   /* of which it was made; NULL: of the module that was given */
   int64_t kept;       /* more than `room` where no strategy keeps less */
   bool limited;       /* the bound decided */
 } bounded_run;
@@ -240,6 +241,7 @@ static bool run_again(const fitting *t, bounded_run *r) {
   if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
   msc_arena *outer = msc_begin_trial(t->ctx);
   msc_module *again = msc_reparse(t->ctx, t->o, t->text, t->bytes);
+  r->copy = again;
   if (again) make_plan_within(t->ctx, &o, again, r);
   r->arena = msc_leave_trial(t->ctx, outer);
   if (!r->plan) msc_arena_free(r->arena);
@@ -251,11 +253,11 @@ static void take_plan(fitting *t, const bounded_run *r) {
   t->best = *r;
 }
 
-/* Verifies the module of the plan that was taken if it is a copy of `m`. */
-static bool verify_copy(const fitting *t, const msc_module *m) {
-  if (t->best.plan->module == m || t->o->verify != MSC_VERIFY_IR) return true;
+/* Verifies the module of the plan that was taken if it is a copy. */
+static bool verify_copy(const fitting *t) {
+  if (!t->best.copy || t->o->verify != MSC_VERIFY_IR) return true;
   uint64_t begin = msc_clock_ns();
-  bool ok = msc_check_module(t->best.plan->module);
+  bool ok = msc_check_module(t->best.copy);
   msc_end_phase(t->o, "copies verified", begin);
   return ok;
 }
@@ -321,7 +323,7 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
     if (first->room && first->kept > first->room) t.least = first->kept;
     bool fits = msc_plan_rank_bytes(first->plan) <= (uint64_t)t.limit;
     if (first->room && first->limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
-    ok = shrink_plan(&t) && verify_copy(&t, m);
+    ok = shrink_plan(&t) && verify_copy(&t);
   }
   msc_arena_free(scratch);
   msc_plan *best = t.best.plan;
