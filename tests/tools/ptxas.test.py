@@ -62,7 +62,7 @@ for arch, code in (("sm_80", 80), ("sm_86", 86), ("sm_89", 89), ("sm_90", 90), (
     compiled(arch, "", f"sm_{code} cubin")
 by = images()[1]
 expect.check(
-    f"who made them: {by}", by[0].endswith(", ptxas 13.0.88 -O3 in 4 threads") and by[1].startswith("LLVM ") and
-    by[0].startswith(by[1]))
+    f"who made them: {by}", ", ptxas 13.0.88 -O3 in 4 threads" in by[0] and by[1].startswith("LLVM ") and
+    by[0].startswith("LLVM "))
 expect.no_files("ffn.fbs", "ffn.bin", "toolkit")
 expect.done()

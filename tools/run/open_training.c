@@ -168,6 +168,9 @@ static int open_data(training *t) {
   int code = status_of_rank(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
   if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data), warn_of_left_out(t);
   t->evaluates = !code && cli_text(c, "eval") && mscrt_data_has_labels(t->data);
+  /* ranks with files of their own end where this one does */
+  if (!code && train_open) o.train_end = mscrt_data_samples(t->data);
+  if (!code && eval_open) o.eval_end = mscrt_data_samples(t->data);
   t->data_options = o;
   return code;
 }
