@@ -250,6 +250,9 @@ CONV_CASE(cpu_turned, (g->operand[2].stride[2] = 1, g->operand[2].stride[3] = g-
 CONV_CASE(cpu_engine, (g->engine = "{}", t->engines_version = 1, t->engines_arch = 1))
 CONV_CASE(cpu_groups, g->operand[g->kind == PLAN_GRAPH_KIND_CONV ? 1 : 2] = dense(MSCRT_F32, 6, 3, 3, 3))
 CONV_CASE(cpu_huge, g->operand[0] = dense(MSCRT_F32, 2, 4, 8, MSC_WINDOWS_MAX_SIZE + 1))
+CONV_CASE(cpu_pairs_bytes, g->pairs = true)
+CONV_CASE(cpu_pairs_of_groups,
+          (g->pairs = true, g->operand[g->kind == PLAN_GRAPH_KIND_CONV ? 1 : 2] = dense(MSCRT_F32, 6, 2, 3, 3)))
 CONV_CASE(cpu_bytes, g->bytes--)
 CONV_CASE(cpu_much, g->bytes = MSC_WINDOWS_MAX_BYTES + 1)
 CONV_CASE(cpu_units, (g->operand[0] = dense(MSCRT_F32, 1 << 20, 640, 1, 1),
@@ -277,6 +280,8 @@ static const false_conv false_convs[] = {
     {"graph 0: its sizes are out of range", true, cpu_huge},
     {"graph 0: 2 units that need 12672 bytes, not 12671", false, cpu_bytes},
     {"units that need ", true, cpu_bytes},
+    {"units that need ", false, cpu_pairs_bytes},
+    {"graph 0: pairs of terms where there are none", true, cpu_pairs_of_groups},
     {"bytes, not 8388609", true, cpu_much},
     {"units that need", false, cpu_units},
 };
@@ -337,6 +342,7 @@ CONV_CASE(scores_shared, g->operand[1].dim[1] = g->operand[2].dim[1] = 3)
 CONV_CASE(scores_head, g->operand[0] = dense(MSCRT_F32, 2, 4, 8, MSC_ATTENTION_MAX_HEAD + 1);
           g->operand[1] = dense(MSCRT_F32, 2, 2, 8, MSC_ATTENTION_MAX_HEAD + 1))
 CONV_CASE(scores_multiply, g->multiply = 2)
+CONV_CASE(scores_pairs, g->pairs = true)
 
 static void attention_on_a_cpu_is_checked(void **state) {
   static const false_conv cases[] = {
@@ -347,6 +353,7 @@ static void attention_on_a_cpu_is_checked(void **state) {
       {"graph 0: 4 heads share 3", true, scores_shared},
       {"graph 0: its sizes are out of range", true, scores_head},
       {"graph 0: its kernels do not take what a product gives", true, scores_multiply},
+      {"graph 0: pairs of terms in attention", true, scores_pairs},
   };
   (void)state;
   call_text call;

@@ -323,6 +323,7 @@ static void put_graph(flatbuf_builder *b, const mscrt_graph *g) {
   plan_graph_put_pack(b, g->pack);
   plan_graph_put_multiply(b, g->multiply);
   plan_graph_put_width(b, g->width);
+  plan_graph_put_pairs(b, g->pairs);
   flatbuf_end(b);
 }
 
