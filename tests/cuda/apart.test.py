@@ -9,11 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from network import write_gpt  # noqa: E402
-from program import call  # noqa: E402
+from program import call, run_on_standin  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STANDIN = os.path.join(os.path.dirname(MSC), "tests", "cuda", "standin")
@@ -91,9 +90,4 @@ def main():
     demand("tile+0:" in call(MSC, "dump", "gpt.bin"), "no kernel has the workspace")
 
 
-if not shutil.which("llc-19"):
-    print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
-    sys.exit()
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    main()
+run_on_standin(main)

@@ -4,10 +4,11 @@ time of a launch, measured products, and links where there are several GPUs, tha
 decides what a plan predicts."""
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from program import run_on_standin  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STANDIN = os.path.join(os.path.dirname(MSC), "tests", "cuda", "standin")
@@ -84,9 +85,4 @@ def main():
     assert "the driver finds 0 GPUs" in done.stderr and not done.stdout, done
 
 
-if not shutil.which("llc-19"):
-    print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
-    sys.exit()
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    main()
+run_on_standin(main)

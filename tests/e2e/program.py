@@ -1,8 +1,10 @@
 """program: a command line in; what it prints out, or the end of the test with what went wrong."""
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 
 def call(*words, env=None, timeout=300, cwd=None):
@@ -31,6 +33,16 @@ def need_package(loads_library=False):
     if loads_library and "/asan/" in os.path.abspath(os.environ.get("MSC", "build/msc")):
         print("skipped: a library with sanitizers cannot be loaded into Python")
         sys.exit(0)
+
+
+def run_on_standin(main):
+    """Runs main in a folder of its own, or says why GPU kernels cannot run on this machine."""
+    if not shutil.which("llc-19"):
+        print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        main()
 
 
 def losses_and_weights(out, steps, weights="w.safetensors"):
