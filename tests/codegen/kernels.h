@@ -9,6 +9,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -175,6 +177,12 @@ static inline kernel_case *kernels_add_text(kernel_run *k, const char *text, dou
   return kernels_add(k, text, m->first, true, low, high);
 }
 
+/* Asks for the registers of AMX, as runtime/plan/check_cpu.c does; before that its instructions are illegal. */
+static inline void ask_for_tiles(void) {
+  enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
+  syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA);
+}
+
 static inline void kernels_finish(kernel_run *k) {
   if (!msc_codegen_finish(k->cg, &k->code)) {
     print_diags(k->ctx);
@@ -186,6 +194,7 @@ static inline void kernels_finish(kernel_run *k) {
     if (!k->gpu) fail_msg("%s", why);
     return;
   }
+  ask_for_tiles();
   size_t bytes = (k->code.num_bytes + 4095) / 4096 * 4096;
   if (!bytes) return; /* only kernels of the runtime */
   k->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,9 +1,6 @@
 /* product.c: compares matrix products of generated code, bit for bit, with a plain loop that adds in the order of
  * emit/product.c. */
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "codegen/emit/emit.h"
 #include "ir/interp/kernel.h"
 #include "tests/codegen/kernels.h"
@@ -298,7 +295,6 @@ static void test_old(void **state) {
 }
 
 int main(void) {
-  syscall(SYS_arch_prctl, 0x1023, 18); /* the registers of AMX, as runtime/plan/check_cpu.c asks for them */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products),       cmocka_unit_test(test_products_of_this_machine),
       cmocka_unit_test(test_subnormal_sums), cmocka_unit_test(test_wide),
