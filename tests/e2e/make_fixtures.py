@@ -201,17 +201,36 @@ class Net:
             return torch.tensor([formula.probabilities(s, self.classes) for s in rows], dtype=torch.float32)
         return torch.tensor([formula.target(s, shape[-1]) for s in rows], dtype=torch.float32)
 
-    def losses(self, compute_type=torch.float32):
-        """With a narrow compute_type under autocast."""
+    def initial_parameters(self, dtype=torch.float32):
+        """All by their names in the program, and the trained ones by their names."""
         values, trained = {}, {}
         for i, (name, role, shape, _, init, trainable) in enumerate(self.args):
             if role != "parameter":
                 continue
             numbers = formula.weights(i, init, formula.count(shape))
-            t = torch.tensor(numbers, dtype=torch.float32).reshape(shape)
+            t = torch.tensor(numbers, dtype=torch.float32).to(dtype).reshape(shape)
             values[f"%{name}"] = t.requires_grad_(trainable)
             if trainable:
                 trained[name] = t
+        return values, trained
+
+    def gradients(self, compute_type):
+        """Of the first step, in f64; in a narrow compute_type under autocast."""
+        narrow = compute_type != torch.float64
+        values, trained = self.initial_parameters(torch.float32 if narrow else torch.float64)
+        for name, role, *_ in self.args:
+            if role != "parameter":
+                batch = self.batch_of(name, 0)
+                values[f"%{name}"] = batch.double() if batch.is_floating_point() and not narrow else batch
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            for target, run, operands in self.program:
+                values[target] = run(*(values[o] for o in operands))
+        values[self.loss[0]].backward()
+        return {name: t.grad.double() for name, t in trained.items()}
+
+    def losses(self, compute_type=torch.float32):
+        """With a narrow compute_type under autocast."""
+        values, trained = self.initial_parameters()
         optimizer, result = self.make_optimizer(trained), []
         cache = {}
         for step in range(self.steps):
