@@ -369,7 +369,7 @@ static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, cons
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_arena *outer = msc_begin_trial(ctx);
   resized.config = msc_config_resized(o->config, size);
-  resized.of_cluster = resized.of_text = NULL, resized.without_code = false;
+  resized.of_cluster = resized.of_text = NULL, resized.without_code = o->without_code;
   resized.model_folder = o->model_folder;
   bool ok = msc_compile_model(ctx, model, &resized, &made);
   if (ok)

@@ -28,6 +28,7 @@ struct cli_state {
   cli_known_file *known;      /* files that were read or written so far */
   struct msc_config *config;  /* of --config, the environment and --set, once it was read */
   bool config_ok;             /* nothing was reported then */
+  const struct cli_plan *plans; /* files that tools/explain/read_plan.c has read */
 };
 
 /* msc.c: the commands, in the order of commands.def */

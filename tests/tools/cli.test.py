@@ -24,7 +24,7 @@ expect("config --set", 2, "msc config: error: --set: needs KEY=VALUE (msc config
 expect("config --color=blue --max-memory 1x", 2,
        "msc config: error: --color: 'blue' is none of auto|always|never (msc config --help)\n"
        "msc config: error: --max-memory: '1x' is not a size such as 4096, 64k or 2G (msc config --help)\n")
-expect("explain", 2, "msc explain: error: needs PLAN|CODE [OP] (msc explain --help)\n")
+expect("explain", 2, "msc explain: error: needs PLAN|MODEL|CODE [OP] (msc explain --help)\n")
 expect("explain a b c", 2, "msc explain: error: one operand too many: 'c' (msc explain --help)\n")
 expect("--version", 0, "", lambda text: "" if text.startswith("msc ") else "version")
 

@@ -298,6 +298,10 @@ subprocess.run([
 PAIRS = ('compile pairs.fbs -o pairs.bin --set parallel_mode=auto_parallel --set search_mode=sharding_propagation '
          '--set mesh={"dp":2,"tp":2}')
 expect(PAIRS, 0, lambda text: "", None)
+# A model is compiled by the command, and explained as its plan is.
+for what in ("", "--redundancy", "--roofline"):
+    of_plan, of_model = explained(f"pairs.bin {what}"), explained(f"pairs.fbs {what} {PAIRS.split(' ', 4)[4]}")
+    expect.check(f"of the model itself {what}: {of_model}, not {of_plan}", of_model == of_plan)
 expect.check("redundancy", explained("pairs.bin --redundancy") == {
     "redundancy": [[0, 2], [1, 3]], "recoverable": True, "restore_group_info_list": [[0, 2], [1, 3], [0, 2], [1, 3]],
     "alone": []})
@@ -327,7 +331,9 @@ apart = explained("kept.bin --diff least.bin")
 expect.check(
     "difference", apart["ops"] and not apart["only_a"] and not apart["only_b"] and
     apart["moved_bytes"]["a"] == sum(c["bytes"] for c in kept["collectives"]))
-expect("explain ffn.fbs", 1, lambda text: "" if text.startswith("ffn.fbs: error: ") else text, "")
+write("explain.txt", "neither a plan nor a model")
+expect("explain explain.txt", 1, lambda text: "" if text.startswith("explain.txt:1:") else text, "")
+os.unlink("explain.txt")
 expect("explain missing.bin", 1, "missing.bin: error: cannot read: No such file or directory [E0112]\n", "")
 with open("kept.bin", "rb") as file:
     data = bytearray(file.read())
@@ -422,7 +428,9 @@ for _ in range(40):
                           stderr=subprocess.DEVNULL).returncode
     expect.check(f"a damaged trace: exit code {code}", code in (0, 1))
 expect("explain roof.bin --trace roof.json", 2, lambda text: ""
-       if "--trace and --cluster go with --roofline" in text else text, "")
+       if "--trace goes with --roofline" in text else text, "")
+expect("explain roof.bin --cluster h100", 2, lambda text: ""
+       if "--cluster goes with a model, or with --roofline" in text else text, "")
 for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir", "attention.bin"):
     os.unlink(name)
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",

@@ -46,6 +46,9 @@ write("net.mlir", two_products(batch=32, hidden=16, names=("w", "v")).replace('l
 write_samples(64)
 expect("compile net.mlir -o net.bin --set device_num=2 --set parallel_mode=data_parallel", 0, None)
 page, data = reported("net.bin")
+_, of_model = reported("net.mlir", "--set", "device_num=2", "--set", "parallel_mode=data_parallel")
+expect.check("of the model itself", {**of_model, "plan": "", "simulation": {**of_model["simulation"], "plan": ""}} ==
+             {**data, "plan": "", "simulation": {**data["simulation"], "plan": ""}})
 expect.check("what stands in the model stays text", any(EVIL in name for name in data["names"]))
 figures = json.loads(expect("simulate net.bin --json").stdout)
 for key in ("step_ms", "stages", "ranks", "memory_bytes"):
@@ -88,8 +91,7 @@ expect(["compile", "net.mlir", "-o", "other.bin"], 0, None)
 expect("report other.bin --run t.json -o r.html", 1, lambda err: "" if "t.json" in err else "the trace")
 expect("report net.bin --run net.mlir -o r.html", 1, lambda err: "" if "net.mlir" in err else "the trace")
 expect("report net.bin -o net.bin", 1, lambda err: "" if "net.bin" in err else "the file")
-expect("report net.mlir", 1, lambda err: "" if "net.mlir" in err else "the plan")
-expect("report", 2, "msc report: error: needs PLAN (msc report --help)\n")
+expect("report", 2, "msc report: error: needs PLAN|MODEL (msc report --help)\n")
 made = ["net.mlir", "net.bin", "other.bin", "r.html", "t.json", "x.idx", "y.idx"]
 expect.no_files(*made, *(["page.js"] if node else []))
 expect.done()

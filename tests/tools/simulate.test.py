@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """msc simulate: on its own cluster a plan takes what it predicts; the parts of a stage's step add up to it; times of
-one product and of its all_reduce are those of a description written by hand; the trace says the same as the figures."""
+one product and of its all_reduce are those of a description written by hand; the trace says the same as the figures;
+a model that the command compiles itself is simulated as its plan is."""
 import json
 
 from expect import Expect, write
@@ -167,6 +168,10 @@ for options in ("", "--set device_num=4 --set parallel_mode=data_parallel --set 
     expect(f"compile {'two' if 'pipeline' in options else 'one'}.mlir -o own.bin {options}", 0, None)
     m = simulated("own.bin")
     near(f"step with {options}", m["step_ms"], m["planned_step_ms"], 1e-9)
+    model = "two.mlir" if "pipeline" in options else "one.mlir"  # it is compiled by the command itself
+    of_model = json.loads(expect(["simulate", model, "--json", *options.split()]).stdout)
+    expect.check(f"of the model itself, with {options}: {of_model} {m}",
+                 {**of_model, "plan": ""} == {**m, "plan": ""} and of_model["plan"] == model)
 
 # ---- a search counts what happens once per step once, not once per micro-batch ----
 
@@ -186,11 +191,18 @@ text = expect("simulate four.bin --cluster small.json", 0, lambda err: ""
               if "bytes per rank, and a device of the cluster has 100000" in err else "a warning").stdout.decode()
 expect.check(text, text.startswith("a step takes ") and "4 x by hand" in text and "exposed" in text)
 expect("simulate four.bin --cluster h101", 1, lambda err: "" if "h101" in err else "the name")
-expect("simulate one.mlir", 1, lambda err: "" if "one.mlir" in err else "the file")
+expect("simulate none.mlir", 1, lambda err: "" if "none.mlir" in err else "the file")
+write("not.mlir", "not a model")
+expect("simulate not.mlir", 1, lambda err: "" if "not.mlir:1:" in err else "the place")
+expect("simulate one.mlir --set device_num=3x", 1, lambda err: "" if "device_num" in err else "the key")
+expect("simulate one.mlir --target rocm", 1, lambda err: "" if "rocm" in err else "the target")
+expect("simulate one.mlir --dim batch=4", 1, lambda err: "" if "a text states all" in err else "the size")
+expect("simulate four.bin --target cpu", 1, lambda err: "" if "--target is for models" in err else "the option")
+expect("simulate four.bin --set device_num=2", 1, lambda err: "" if "device_num is 2" in err else "the key")
 expect("simulate four.bin -o four.bin", 1, lambda err: "" if "four.bin" in err else "the file")
-expect("simulate", 2, "msc simulate: error: needs PLAN (msc simulate --help)\n")
-expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many", "deep")),
-                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut", "many", "deep")),
+expect("simulate", 2, "msc simulate: error: needs PLAN|MODEL (msc simulate --help)\n")
+expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many", "deep", "not")),
+                *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut", "many", "deep", "not")),
                 *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t", "plain",
                                          "begins", "narrow", "deep")))
 expect.done()

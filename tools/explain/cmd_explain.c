@@ -1,5 +1,5 @@
-/* cmd_explain.c: msc explain: a diagnostic code in, its explanation out; or a plan in, why every op is cut as it is and
- * what that costs out. */
+/* cmd_explain.c: msc explain: a diagnostic code in, its explanation out; or a plan or a model in, why every op is
+ * cut as it is and what that costs out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -473,6 +473,14 @@ static bool check_op_known(cli *c, const json_t *all, const char *op) {
   return msc_error(c->ctx, MSC_E_NONE, NULL, "the plan has no op '%s'", op);
 }
 
+/* Reads the plan, and checks that --cluster says what a model is compiled for; an exit code. */
+static int read_explained(cli *c, const char *path) {
+  const cli_plan *p = cli_read_plan(c, path, cli_flag(c, "redundancy"));
+  if (!p) return CLI_INPUT;
+  if (!cli_text(c, "cluster") || p->of_model || cli_flag(c, "roofline")) return CLI_OK;
+  return cli_usage(c, "--cluster goes with a model, or with --roofline");
+}
+
 static int explain_plans(cli *c, const char *path, const char *op) {
   const char *other = cli_text(c, "diff");
   json_t *a = cli_explain_plan(c, path, op, cli_text(c, "instead")),
@@ -544,11 +552,13 @@ static int run_explain(cli *c) {
   if (number) return explain_code(c, what, number);
   if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1))
     return report_unknown_code(c, what);
-  if (cli_flag(c, "redundancy")) return explain_redundancy(c, what);
-  if (cli_flag(c, "roofline")) return explain_roofline(c, what);
-  if (cli_text(c, "trace") || cli_text(c, "cluster")) return cli_usage(c, "--trace and --cluster go with --roofline");
+  if (cli_text(c, "trace") && !cli_flag(c, "roofline")) return cli_usage(c, "--trace goes with --roofline");
   if (cli_text(c, "instead") && c->num_operands < 2)
     return msc_error(c->ctx, MSC_E_NONE, NULL, "--instead needs the op that is to be cut otherwise"), CLI_USAGE;
+  int code = read_explained(c, what);
+  if (code != CLI_OK) return code;
+  if (cli_flag(c, "redundancy")) return explain_redundancy(c, what);
+  if (cli_flag(c, "roofline")) return explain_roofline(c, what);
   return explain_plans(c, what, c->num_operands > 1 ? c->operands[1] : NULL);
 }
 
@@ -562,7 +572,10 @@ static const cli_option options[] = {
     {"trace", CLI_TEXT, "t.json",
      "with --roofline: what the calls took, from `msc run --trace`; what memory could do faster"},
     {"cluster", CLI_TEXT, "FILE|NAME",
-     "with --roofline: the machine it ran on (msc calibrate); absent: what the plan was compiled for"},
+     "the machine for which a model is compiled, or, with --roofline, on which a plan ran (msc calibrate); absent: "
+     "what "
+     "the plan was compiled for"},
+    CLI_MODEL_OPTIONS,
     {0},
 };
-const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run_explain};
+const cli_command cmd_explain = {"PLAN|MODEL|CODE [OP]", 1, 2, options, run_explain};

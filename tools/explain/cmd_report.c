@@ -132,13 +132,13 @@ static json_t *simulated_json(reporting *r, const void *file, const char *path, 
 }
 
 static json_t *report_json(reporting *r, const char *path, const char *trace) {
-  const void *file = cli_read_plan(r->c, path);
-  if (!file) return NULL;
-  r->root = plan_plan_root(file);
-  if (!r->cluster && !(r->cluster = cli_cluster_of_plan(r->c, path, file))) return NULL;
+  const cli_plan *read = cli_read_plan(r->c, path, false);
+  if (!read) return NULL;
+  r->root = plan_plan_root(read->data);
+  if (!r->cluster && !(r->cluster = cli_cluster_of_plan(r->c, path, read->data))) return NULL;
   json_t *roofline = cli_roofline(r->c, path, trace, r->cluster),
          *explained = roofline ? cli_explain_plan(r->c, path, NULL, NULL) : NULL,
-         *all = explained ? simulated_json(r, file, path, trace) : NULL;
+         *all = explained ? simulated_json(r, read->data, path, trace) : NULL;
   if (all) json_object_set(all, "calls", json_object_get(roofline, "calls"));
   if (all) json_object_set(all, "explain", explained);
   json_decref(roofline);
@@ -198,8 +198,10 @@ static int run_report(cli *c) {
 
 static const cli_option options[] = {
     {"run", CLI_TEXT, "TRACE", "also what msc run --trace measured of this plan"},
-    {"cluster", CLI_TEXT, "FILE|NAME", "the machine; absent: what the plan was compiled for"},
+    {"cluster", CLI_TEXT, "FILE|NAME",
+     "the machine, for which a model is compiled; absent: what a plan was compiled for"},
+    CLI_MODEL_OPTIONS,
     {"o", CLI_TEXT, "FILE", "write the page here instead of stdout"},
     {0},
 };
-const cli_command cmd_report = {"PLAN", 1, 1, options, run_report};
+const cli_command cmd_report = {"PLAN|MODEL", 1, 1, options, run_report};

@@ -1,5 +1,5 @@
-/* cmd_simulate.c: msc simulate: a plan and a described cluster in; the time of a step, where it goes, memory and
- * traffic of every stage, and with --trace when each call runs, out. */
+/* cmd_simulate.c: msc simulate: a plan, or a model, and a described cluster in; the time of a step, where it goes,
+ * memory and traffic of every stage, and with --trace when each call runs, out. */
 #include <jansson.h>
 #include <string.h>
 
@@ -70,12 +70,12 @@ static int run_simulate(cli *c) {
   const char *path = c->operands[0], *trace = cli_text(c, "trace");
   if (!cli_claim_output(c, cli_text(c, "o")) || !cli_claim_output(c, trace) || !cli_cluster(c, &cluster))
     return CLI_INPUT;
-  const void *file = cli_read_plan(c, path);
-  if (!file) return CLI_INPUT;
-  if (!cluster && !(cluster = cli_cluster_of_plan(c, path, file))) return CLI_INPUT;
-  simulated_trace t = {plan_plan_root(file), trace ? json_array() : NULL};
+  const cli_plan *plan = cli_read_plan(c, path, false);
+  if (!plan) return CLI_INPUT;
+  if (!cluster && !(cluster = cli_cluster_of_plan(c, path, plan->data))) return CLI_INPUT;
+  simulated_trace t = {plan_plan_root(plan->data), trace ? json_array() : NULL};
   msc_simulation m;
-  int code = msc_simulate(c->ctx, file, cluster, trace ? simulated_trace_add : NULL, &t, &m) ? CLI_OK : CLI_INPUT;
+  int code = msc_simulate(c->ctx, plan->data, cluster, trace ? simulated_trace_add : NULL, &t, &m) ? CLI_OK : CLI_INPUT;
   if (!code) warn_of_memory(c, &m, cluster);
   if (!code && trace) code = simulated_trace_write(c, trace, t.events, m.num_stages);
   if (!code) code = c->json ? write_figures_json(c, &m) : print_figures(c, &m);
@@ -85,9 +85,11 @@ static int run_simulate(cli *c) {
 
 static const cli_option options[] = {
     {"cluster", CLI_TEXT, "FILE|NAME",
-     "the machine (msc calibrate), or a100, cpu, h100, h200; absent: what the plan was compiled for"},
+     "the machine (msc calibrate), or a100, cpu, h100, h200, for which a model is compiled; absent: what a plan was "
+     "compiled for"},
+    CLI_MODEL_OPTIONS,
     {"trace", CLI_TEXT, "t.json", "write when each call runs, for Perfetto or chrome://tracing"},
     {"o", CLI_TEXT, "FILE", "write the figures here instead of stdout"},
     {0},
 };
-const cli_command cmd_simulate = {"PLAN", 1, 1, options, run_simulate};
+const cli_command cmd_simulate = {"PLAN|MODEL", 1, 1, options, run_simulate};

@@ -14,7 +14,6 @@
 #include "passes/config/config.h"
 #include "passes/time_model.h"
 #include "plan_fbs.h"
-#include "runtime/mscrt.h"
 
 enum { LARGE_BYTES = 1 << 20, LONG_CHAIN = 2, CHAIN_BYTES = 1 << 16 }; /* from these on there is a warning */
 static const double UNEQUAL = 1.1;
@@ -75,26 +74,17 @@ static bool read_config(explained *e, const char *text) {
   return msc_config_check(e->config);
 }
 
-const void *cli_read_plan(cli *c, const char *path) {
-  cli_bytes file;
-  if (!cli_read(c, path, &file)) return NULL;
-  mscrt_status *s = mscrt_plan_verify(file.data, file.size);
-  if (s) msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, path), "%s", mscrt_status_text(s));
-  bool ok = !s;
-  mscrt_status_free(s);
-  return ok ? file.data : NULL;
-}
-
 const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *plan) {
   const char *cluster = text_or_empty(plan_plan_cluster(plan_plan_root(plan)));
   return *cluster ? msc_cluster_read(c->ctx, path, cluster, strlen(cluster)) : msc_cluster_named(c->ctx, "cpu");
 }
 
 static bool open_explained_plan(explained *e, plan_plan *out_root) {
-  const void *file = e->file = cli_read_plan(e->c, e->path);
-  MSC_TRY(file);
-  *out_root = plan_plan_root(file);
-  e->cluster = cli_cluster_of_plan(e->c, e->path, file);
+  const cli_plan *plan = cli_read_plan(e->c, e->path, false);
+  MSC_TRY(plan);
+  e->file = plan->data;
+  *out_root = plan_plan_root(plan->data);
+  e->cluster = cli_cluster_of_plan(e->c, e->path, plan->data);
   MSC_TRY(e->cluster && read_program(e, *out_root, &e->m) &&
           read_config(e, text_or_empty(plan_plan_config(*out_root))));
   msc_cost_of(e->cluster, &e->m->mesh, &e->cost);

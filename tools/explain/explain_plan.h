@@ -31,8 +31,30 @@
 
 #include "tools/cli.h"
 
-/* Reads and verifies a plan; NULL after a report. */
-const void *cli_read_plan(cli *c, const char *path);
+/* ---- read_plan.c ---- */
+
+/* The options of commands that take a plan or a model: how the model is compiled. */
+#define CLI_MODEL_OPTIONS                                                                \
+  {"target", CLI_TEXT, "cpu|cuda[:sm_90]", "of a model: what its plan would run on"},    \
+      {"mcpu", CLI_TEXT, "CPU", "of a model: the CPU that code would be made for"}, {    \
+    "dim", CLI_PAIRS, "NAME=SIZE", "of a model: size of a dimension that it leaves open" \
+  }
+
+typedef struct cli_plan {
+  const struct cli_plan *next;
+  const char *path;
+  const void *data; /* the bytes of a plan.bin, verified */
+  size_t bytes;
+  bool of_model; /* it was compiled by this command */
+} cli_plan;
+
+/* Reads and verifies a plan; NULL after a report. A model, .fbs or IR text, is compiled as msc compile does, with the
+ * same options and keys; without with_code it gets no code: times, sizes and decisions are the same. A file is read and
+ * compiled once. The command must have CLI_MODEL_OPTIONS and --cluster. */
+const cli_plan *cli_read_plan(cli *c, const char *path, bool with_code);
+
+/* ---- explain_plan.c ---- */
+
 /* The cluster that a verified plan was compiled for; NULL after a report. */
 const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *plan);
 /* Equal for names of layers that differ in numbers only: "layer3.mlp.up" and "layer4.mlp.up". */

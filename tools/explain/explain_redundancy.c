@@ -102,10 +102,9 @@ static const char *name_change(const mscrt_plan *p, const json_t *alone) {
 }
 
 json_t *cli_redundancy(cli *c, const char *path) {
-  cli_bytes bytes;
+  const cli_plan *read = cli_read_plan(c, path, true); /* only plans with code can be opened */
   mscrt_plan *p = NULL;
-  if (!cli_read(c, path, &bytes)) return NULL;
-  if (status_report(c, path, "", mscrt_plan_open_layouts(bytes.data, bytes.size, &p))) return NULL;
+  if (!read || status_report(c, path, "", mscrt_plan_open_layouts(read->data, read->bytes, &p))) return NULL;
   msc_arena *a = msc_context_arena(c->ctx);
   holding *of = msc_new_array(a, holding, p->ranks);
   json_t **of_rank = msc_new_array(a, json_t *, p->ranks), *list = json_array(), *alone = json_array();

@@ -197,10 +197,10 @@ static void add_call(const roofline *r, uint32_t section, uint32_t call, int64_t
 
 json_t *cli_roofline(cli *c, const char *plan, const char *trace, const msc_cluster *cluster) {
   roofline r = {.c = c, .trace = trace, .cluster = cluster, .ranks_of_stage = 1};
-  const void *file = cli_read_plan(c, plan);
-  if (!file) return NULL;
-  r.root = plan_plan_root(file);
-  if (!cluster && !(r.cluster = cli_cluster_of_plan(c, plan, file))) return NULL;
+  const cli_plan *read = cli_read_plan(c, plan, false);
+  if (!read) return NULL;
+  r.root = plan_plan_root(read->data);
+  if (!cluster && !(r.cluster = cli_cluster_of_plan(c, plan, read->data))) return NULL;
   for (uint32_t i = plan_plan_stages_num(r.root) > 1; i < plan_plan_mesh_num(r.root); i++)
     r.ranks_of_stage *= plan_axis_size(plan_plan_mesh(r.root, i));
   if (trace && !read_trace(&r)) return NULL;
