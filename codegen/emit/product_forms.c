@@ -47,13 +47,15 @@ static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
 /* Chooses the form for long blocks: pairs, which store half as many sums, where the nearest cache holds a packed panel
  * of b beside rows of a, since their groups of rows have half the height and read it twice as often. Half the rows also
  * leave places in the nearest cache where rows of a meet there; that pays for f32 and many columns, to which the rows
- * are read once. */
+ * are read once, unless stores cost nothing. */
 static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef has_pairs) {
   enum { NEAREST = 40 * 1024, MANY = 256 };
   LLVMValueRef good = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAREST / (p->bytes * p->width)), "");
   if (!p->pairs) {
     LLVMValueRef many = LLVMBuildICmp(p->b, LLVMIntSGE, x->c.columns, i64(p, MANY), ""),
-                 lie = LLVMBuildNot(p->b, is_dim_set(p, 5), "");
+                 lie = LLVMBuildNot(p->b, is_dim_set(p, 5), ""),
+                 costs = LLVMBuildNot(p->b, is_trait_set(p, MSC_PRODUCT_STORES_WHOLE), "");
+    many = LLVMBuildAnd(p->b, many, costs, "");
     LLVMValueRef meet = LLVMBuildAnd(p->b, places_meet(p, load_dim(p, 2)), LLVMBuildAnd(p->b, lie, many, ""), "");
     good = LLVMBuildOr(p->b, good, meet, "");
   }
