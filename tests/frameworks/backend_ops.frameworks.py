@@ -141,6 +141,17 @@ call("fmax", torch.fmax, torch.tensor([1.0, math.nan, 2.0]), torch.tensor([0.5, 
 call("fmin", torch.fmin, torch.tensor([1.0, math.nan, 2.0]), torch.tensor([0.5, 3.0, math.nan]))
 call("copysign", torch.copysign, x[0], torch.tensor([1.0, -2.0, 0.0, -0.0]))
 
+# ---- bits ----
+
+for kind in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64):
+    a = torch.tensor([0, 1, 5, 77, 100, 127, 2, 3]).to(kind)
+    a = torch.cat([a, -a - 1])  # of unsigned numbers the upper half
+    b = torch.arange(16).to(kind)
+    call(f"bits, {kind}", lambda a, b: (a & b, a | b, a ^ b, ~a, a & 7, 5 ^ a, a | True), a, b)
+    call(f"shifts, {kind}", lambda a, b: (a << 2, a >> 1, a << b, a >> b, torch.bitwise_left_shift(3, b),
+                                          torch.bitwise_right_shift(100, b), a << 70, a >> 70), a, b)
+call("bits of truth values", lambda a, b: (a & b, a | b, a ^ b, ~a, a & True), x > 0, x[:1] > 0)
+
 
 # ---- the test ----
 

@@ -248,32 +248,17 @@ def _logical(kind):
     names = [f"bitwise_{kind}.{o}" for o in ("Tensor", "Scalar", "Scalar_Tensor")]
     names += [f"__{kind}__.{o}" for o in ("Tensor", "Scalar")]
 
-    def bitwise(c, a, b):
-        if c.dtype == "i1":
-            return getattr(c.g, "logical_" + kind)(c.t(a), c.t(b))
-        return _bits(c, a, b, kind)
-
-    row(*names)(bitwise)
-
-
-def _bits(c, a, b, kind):
-    """Bit by bit: bit i is the rest of the shifted number by two."""
-    a, b = c.t(a), c.t(b)
-    width = {"i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}[c.dtype]
-    total = None
-    for i in range(width):
-        bits = [c.compare(c.g.mod(x, c.t(2)), 0, "ne") for x in (a, b)]
-        bit = c.g.cast(getattr(c.g, "logical_" + kind)(*bits), c.dtype)
-        value = 1 << i
-        value = value - (1 << width) if c.dtype[0] == "i" and i == width - 1 else value
-        total = c.mul(bit, value) if total is None else c.g.add(total, c.mul(bit, value))
-        if i < width - 1:
-            a, b = (c.g.div(c.g.sub(x, c.g.mod(x, c.t(2))), c.t(2)) for x in (a, b))
-    return total
+    row(*names)(lambda c, a, b: getattr(c.g, "bitwise_" + kind)(c.t(a), c.t(b)))
 
 
 for _kind in ("and", "or", "xor"):
     _logical(_kind)
+
+
+for _side in ("left", "right"):
+    _names = [f"bitwise_{_side}_shift.{o}" for o in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")]
+    _names += [f"__{_side[0]}shift__.{o}" for o in ("Tensor", "Scalar")]
+    row(*_names)(lambda c, a, b, op="shift_" + _side: getattr(c.g, op)(c.t(a), c.t(b)))
 
 
 @row("logical_not")
