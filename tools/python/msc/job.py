@@ -213,11 +213,14 @@ class Job:
 
     def _run(self, section: str, given: Dict[str, Borrowed]) -> float:
 
+        inputs = [(c_text(name), memory.address, memory.nbytes) for name, memory in given.items()]
+        library, name = self._library, c_text(section)
+
         def run(rank):
-            for name, memory in given.items():
-                self._check("mscrt_borrow_input", rank, c_text(name), memory.address, memory.nbytes)
-            loss = c_double()
-            self._check("mscrt_run", rank, c_text(section), 1, byref(loss))
+            context, loss = self._contexts[rank], c_double()
+            for input_name, address, nbytes in inputs:
+                native.check(library, library.mscrt_borrow_input(context, input_name, address, nbytes))
+            native.check(library, library.mscrt_run(context, name, 1, byref(loss)))
             return loss.value
 
         self._held.update(given)

@@ -8,6 +8,7 @@ A plan may be used by one thread at a time and waits for its turn; after close()
 """
 import array
 import ctypes
+import functools
 import math
 import os
 import threading
@@ -26,6 +27,7 @@ class Error(RuntimeError):
     """What a status of the runtime says."""
 
 
+@functools.lru_cache(maxsize=256)
 def c_text(text) -> bytes:
     """A name or a path as the libraries take it."""
     data = os.fsencode(text)
