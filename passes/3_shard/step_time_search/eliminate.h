@@ -20,6 +20,7 @@ typedef struct {
   size_t num_tables;
   const shard_table *table;
   double deadline_s; /* on the monotonic clock; 0: none */
+  int64_t below;     /* of shard_minimum: only assignments that cost less are of use; 0: all are */
 } shard_problem;
 
 enum { SHARD_MAX_SCOPE = 12 };

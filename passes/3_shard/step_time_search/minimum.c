@@ -423,7 +423,7 @@ static int64_t reduce_problem(reduction *d, shard_problem *out_p) {
       *number = msc_new_array(d->r->arena, int, p->num_vars);
   shard_table *table = msc_new_array(d->r->arena, shard_table, p->num_tables);
   int64_t sum = 0;
-  *out_p = (shard_problem){0, num_states, 0, table, p->deadline_s};
+  *out_p = (shard_problem){0, num_states, 0, table, p->deadline_s, 0};
   for (int v = 0; v < p->num_vars; v++) {
     number[v] = d->of_var[v].num > 1 ? out_p->num_vars : -1;
     if (number[v] >= 0) num_states[out_p->num_vars++] = d->of_var[v].num;
@@ -516,6 +516,11 @@ static void improve(relaxation *r, assignment *of) {
   }
 }
 
+/* The cost from which on assignments are of no use. */
+static int64_t least_useless(const shard_problem *p, const assignment *best) {
+  return p->below && p->below < best->cost ? p->below : best->cost;
+}
+
 void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost,
                    int64_t *out_bound, shard_effort *out_effort) {
   relaxation r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
@@ -526,21 +531,22 @@ void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, in
   read_forest(&r, best.state);
   best.cost = cost_of(p, best.state);
   *out_bound = r.bound;
-  int64_t gap = best.cost - r.bound, slack = gap / 64 < r.bound / 256 ? gap / 64 : r.bound / 256;
-  bool exact = false;
-  while (r.bound < SHARD_IMPOSSIBLE && !exact) {
+  int64_t gap = least_useless(p, &best) - r.bound, slack = gap / 64 < r.bound / 256 ? gap / 64 : r.bound / 256;
+  bool exact = false, useless = p->below && r.bound >= p->below;
+  while (r.bound < SHARD_IMPOSSIBLE && !exact && !useless) {
     int64_t cost;
     if (slack > gap) slack = gap;
     if (!solve_within(&r, &slack, gap, max_work, other, &cost, &effort)) break;
     all.entries += effort.entries, all.removals += effort.removals, all.shared += effort.shared;
     all.width = effort.width > all.width ? effort.width : all.width;
     keep_cheaper(&r, &best, other, cost);
-    gap = best.cost - r.bound;
-    *out_bound = slack < gap ? r.bound + slack : best.cost; /* nothing that is left out costs less */
+    gap = least_useless(p, &best) - r.bound;
+    *out_bound = slack < gap ? r.bound + slack : r.bound + gap; /* nothing that is left out costs less */
     exact = slack >= gap;
+    useless = p->below && *out_bound >= p->below;
     slack = 4 * slack + 1;
   }
-  if (!exact && r.bound < SHARD_IMPOSSIBLE) {
+  if (!exact && !useless && r.bound < SHARD_IMPOSSIBLE) {
     improve(&r, &best);
     improve(&r, &start);
     keep_cheaper(&r, &best, start.state, start.cost);

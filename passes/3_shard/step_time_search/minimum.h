@@ -12,7 +12,8 @@
 /* Writes the best assignment, a state of every variable, and its cost.  Costs must not be negative; state[] holds some
  * assignment before.  *out_bound: no assignment costs less; it equals the cost, unless elimination would take more than
  * `max_work` sums (eliminate.h).  Then the assignment is the best found by solving for many variables at a time with
- * the others fixed, and costs no more than the one before.  out_effort may be NULL. */
+ * the others fixed, and costs no more than the one before.  Where no assignment costs less than p->below it is any
+ * one, and *out_bound is p->below or more.  out_effort may be NULL. */
 void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost,
                    int64_t *out_bound, shard_effort *out_effort);
 

@@ -12,15 +12,16 @@ enum { MAX_SWEEPS = 6 };
 
 /* ---- one exact solution ---- */
 
-/* Finds the best strategy of a space, into t->state; no strategy of it costs less than *out_bound. False: time is up.
- */
-static bool solve_space(shard_time_search *t, shard_space *space, msc_arena *a, shard_cost *out_cost,
+/* Finds the best strategy of a space, into t->state; no strategy of it costs less than *out_bound. If none costs less
+ * than `below` it is any one. False: time is up. */
+static bool solve_space(shard_time_search *t, shard_space *space, int64_t below, msc_arena *a, shard_cost *out_cost,
                         int64_t *out_bound) {
   shard_problem p;
   shard_effort effort = {0};
   shard_cost cost = {0};
   int *state = t->state;
   MSC_TRY(shard_space_problem(space, &p));
+  p.below = below;
   for (size_t v = 0; v < t->m.num_vars; v++) state[v] = shard_plainest_state(space, (int)v);
   shard_minimum(a, &p, t->max_work, state, &cost.charged, out_bound, &effort);
   cost.ns = cost.charged;
@@ -47,7 +48,7 @@ static bool solve_pieces(shard_time_search *t, uint32_t free_pieces, int64_t bel
   shard_space *space;
   int64_t bound = 0;
   t->o.free_pieces = free_pieces;
-  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_cost, &bound);
+  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, below, a, out_cost, &bound);
   if (ok && out_cost->charged < below) read_digits(t, space, out_digits);
   msc_arena_free(a);
   return ok;
@@ -86,7 +87,7 @@ static bool solve_all(shard_time_search *t, int64_t ns_per_gib, shard_answer *ou
   MSC_TRY(shard_all_strategies(t));
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space_charge(t->full, ns_per_gib);
-  bool ok = solve_space(t, t->full, a, &out->cost, &out->bound);
+  bool ok = solve_space(t, t->full, 0, a, &out->cost, &out->bound);
   if (ok) read_digits(t, t->full, t->best_digits);
   msc_arena_free(a);
   out->leaves_out = shard_space_leaves_out(t->full);

@@ -546,7 +546,7 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
       if (!same) table[num++] = (shard_table){f->from.var, f->to.var, make_flow_table(s, f, from, to, before)};
       if (shard_time_is_up(s->o.deadline_s)) return false;
     }
-  *out_problem = (shard_problem){(int)vars, num_states, num, table, s->o.deadline_s};
+  *out_problem = (shard_problem){(int)vars, num_states, num, table, s->o.deadline_s, 0};
   return true;
 }
 

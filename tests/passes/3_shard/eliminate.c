@@ -72,6 +72,21 @@ static void test_brute_force(void **state) {
   }
 }
 
+/* With p->below around the least cost: the least where it is less, else an assignment of no use and a bound that says
+ * so. */
+static void check_below(msc_arena *arena, const shard_problem *p, int64_t best) {
+  shard_problem limited = *p;
+  int chosen[MOST_VARS] = {0};
+  int64_t found, bound;
+  limited.below = best - 3 + (int64_t)draw(7);
+  if (limited.below <= 0 || best >= SHARD_IMPOSSIBLE) return;
+  shard_minimum(arena, &limited, 1 << 20, chosen, &found, &bound, NULL);
+  if (found < SHARD_IMPOSSIBLE) assert_int_equal(found, cost_of(p, chosen));
+  assert_true(bound <= best);
+  if (best < limited.below) assert_true(found == best && bound == best);
+  else assert_true(found >= limited.below && bound >= limited.below);
+}
+
 /* Parallel tables, cycles, impossible entries: as by trying everything, whatever the bound leaves out. */
 static void test_minimum(void **state) {
   msc_context *ctx = *state;
@@ -96,6 +111,7 @@ static void test_minimum(void **state) {
     }
     shard_minimum(arena, &p, 1 << 20, chosen, &found, &bound, NULL);
     int64_t best = least(&p, at, 0);
+    check_below(arena, &p, best);
     assert_int_equal(bound, found);
     if (best >= SHARD_IMPOSSIBLE) {
       assert_true(found >= SHARD_IMPOSSIBLE);
