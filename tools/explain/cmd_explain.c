@@ -573,8 +573,7 @@ static const cli_option options[] = {
      "with --roofline: what the calls took, from `msc run --trace`; what memory could do faster"},
     {"cluster", CLI_TEXT, "FILE|NAME",
      "the machine for which a model is compiled, or, with --roofline, on which a plan ran (msc calibrate); absent: "
-     "what "
-     "the plan was compiled for"},
+     "what the plan was compiled for"},
     CLI_MODEL_OPTIONS,
     {0},
 };
