@@ -6,6 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "codegen/auto_offload.h"
 #include "codegen/compile.h"
 #include "codegen/make_plan.h"
 #include "codegen/ptxas.h"
@@ -51,116 +52,6 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
   }
   msc_arena_free(scratch);
   return best;
-}
-
-/* ---- auto_offload ---- */
-
-static bool is_offload_auto(const msc_module *m, const msc_config *config) {
-  return msc_config_bool(config, MSC_KEY_auto_offload) && !msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_away));
-}
-
-/* Sorts the values that auto_offload may move off the device, those that are moved first in front: state before
- * parameters, which are fetched more often; large values first, since they take the fewest transfers. */
-static int compare_by_worth(const void *a, const void *b) {
-  const msc_plan_variable *x = a, *y = b;
-  bool one = msc_arg_role(x->func, x->arg) == MSC_ROLE_STATE, other = msc_arg_role(y->func, y->arg) == MSC_ROLE_STATE;
-  if (one != other) return one ? -1 : 1;
-  if (x->ref.bytes != y->ref.bytes) return x->ref.bytes > y->ref.bytes ? -1 : 1;
-  return strcmp(x->name, y->name);
-}
-
-/* The trials of auto_offload: plans whose first k values, by worth, live in host memory. */
-typedef struct {
-  msc_context *ctx;
-  const msc_compile_options *o;
-  const char *text; /* of the module */
-  size_t bytes, num;
-  msc_attr_value *name;
-  uint64_t *size;   /* of each value */
-} away_trials;
-
-/* Returns how many of the first k values fit into offload_cpu_size bytes of host memory; the others go to disk. Returns
- * k if there is no such limit, or no disk. */
-static size_t num_near(const away_trials *t, size_t k) {
-  int64_t room = msc_config_int(t->o->config, MSC_KEY_offload_cpu_size);
-  size_t num = 0;
-  if (!msc_config_value(t->o->config, MSC_KEY_offload_cpu_size) ||
-      !msc_config_value(t->o->config, MSC_KEY_offload_path))
-    return k;
-  for (; num < k && msc_pool_lines(t->size[num]) <= (uint64_t)room; num++)
-    room -= (int64_t)msc_pool_lines(t->size[num]);
-  return num;
-}
-
-static msc_module *module_with_away(const away_trials *t, size_t k) {
-  msc_module *m = msc_reparse(t->ctx, t->o, t->text, t->bytes);
-  size_t near = num_near(t, k);
-  if (m) msc_attrs_put(t->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_away(t->ctx, near, t->name));
-  if (m) msc_attrs_put(t->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_far(t->ctx, k - near, t->name + near));
-  return m;
-}
-
-/* Returns the predicted time of a step of the plan whose first k values live in host memory or on disk; UINT64_MAX if
- * that plan does not fit. */
-static uint64_t step_with_away(const away_trials *t, size_t k) {
-  const msc_compile_options trial = msc_trial_of(t->o);
-  msc_diag_mark before = msc_mark_diags(t->ctx);
-  msc_arena *outer = msc_begin_trial(t->ctx);
-  msc_module *m = module_with_away(t, k);
-  const msc_plan *p = m ? msc_compile(t->ctx, m, &trial) : NULL;
-  uint64_t ns = p ? p->predicted_step_ns : UINT64_MAX;
-  msc_end_trial(t->ctx, outer);
-  msc_forget_diags(t->ctx, before);
-  return ns;
-}
-
-/* Returns the least number of values that must leave the device so that a plan fits; all of them if no plan fits. */
-static size_t least_away(const away_trials *t) {
-  size_t low = 0, high = t->num; /* no plan with `low` values away fits */
-  while (high - low > 1) {
-    size_t mid = low + (high - low) / 2;
-    if (step_with_away(t, mid) < UINT64_MAX) high = mid;
-    else low = mid;
-  }
-  return high;
-}
-
-/* Tries five numbers of values off the device and returns the one with the fastest step. For recompute=auto, where a
- * plan may also fit by computing values again. */
-static size_t fastest_away(const away_trials *t, bool fits) {
-  enum { PARTS = 4 };
-  size_t best = fits ? 0 : t->num;
-  uint64_t best_ns = UINT64_MAX;
-  for (size_t i = 0; i <= PARTS; i++) {
-    uint64_t ns = step_with_away(t, t->num * i / PARTS);
-    if (ns < best_ns) best_ns = ns, best = t->num * i / PARTS;
-  }
-  return best;
-}
-
-/* auto_offload: returns a plan that keeps within memory_limit, with as few values as possible in host memory, or on
- * disk beyond offload_cpu_size. `p` is the plan with what the user has offloaded and nothing more; `text` is the
- * module that it was made from. */
-static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
-                                    msc_plan *p) {
-  bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"),
-       fits = msc_plan_rank_bytes(p) <= (uint64_t)msc_limit_of_options(ctx, o);
-  if (fits && !recomputes) return p;
-  away_trials t = {.ctx = ctx, .o = o, .text = text, .bytes = bytes};
-  t.name = msc_new_array(p->arena, msc_attr_value, p->num_parameters + 1);
-  t.size = msc_new_array(p->arena, uint64_t, p->num_parameters + 1);
-  msc_plan_variable *v = msc_new_array(p->arena, msc_plan_variable, p->num_parameters + 1);
-  size_t num = 0;
-  for (size_t i = 0; i < p->num_parameters; i++)
-    if (p->parameter[i].ref.space == PLAN_SPACE_PERSISTENT && !p->parameter[i].copy &&
-        p->parameter[i].ref.bytes >= MSC_LEAST_OFFLOADED_BYTES)
-      v[num++] = p->parameter[i];
-  qsort(v, num, sizeof *v, compare_by_worth);
-  for (; t.num < num; t.num++) t.name[t.num] = msc_str(ctx, v[t.num].name), t.size[t.num] = v[t.num].ref.bytes;
-  size_t k = !num ? 0 : recomputes ? fastest_away(&t, fits) : least_away(&t);
-  if (!k) return p;
-  msc_module *m = module_with_away(&t, k);
-  return m ? msc_compile(ctx, m, o) : NULL; /* `o` has the memory */
 }
 
 /* ---- dimensions that a reshape merged ---- */
@@ -221,10 +112,10 @@ static msc_plan *compile_with_memory(msc_context *ctx, msc_module *m, const msc_
       is_better_merged(ctx, m, options))
     msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_merged(true));
   size_t bytes = 0;
-  const char *text = is_offload_auto(m, options->config) ? msc_print_text(m, msc_context_arena(ctx), &bytes) : NULL;
+  const char *text = msc_offload_is_auto(m, options->config) ? msc_print_text(m, msc_context_arena(ctx), &bytes) : NULL;
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
   msc_plan *p = msc_make_plan(ctx, m, options);
-  if (p && text) p = offload_until_fits(ctx, options, text, bytes, p);
+  if (p && text) p = msc_offload_until_fits(ctx, options, text, bytes, p);
   if (p && text && p->module != m) return p; /* it was told about */
   uint64_t begin = msc_clock_ns();
   bool fits = p && msc_fits_memory(p, options);

@@ -37,8 +37,14 @@ msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
                                               : MSC_HOME_DEVICE;
 }
 
-msc_home msc_home_of_values(const msc_config *config) {
-  return config ? home_called(msc_config_offload(config, "activation")) : MSC_HOME_DEVICE;
+msc_put_off msc_put_off_of(const msc_config *config, const msc_module *m) {
+  msc_home said = config ? home_called(msc_config_offload(config, "activation")) : MSC_HOME_DEVICE;
+  if (said != MSC_HOME_DEVICE) return (msc_put_off){MSC_PUT_OFF_PARTS, INT64_MAX, said, said};
+  bool disk = config && msc_config_value(config, MSC_KEY_offload_path);
+  return (msc_put_off){.parts = msc_fact_read(m, msc_put_off, 0),
+                       .room = msc_fact_read(m, msc_put_off_room, INT64_MAX),
+                       .home = MSC_HOME_CPU,
+                       .beyond = disk ? MSC_HOME_DISK : MSC_HOME_DEVICE};
 }
 
 msc_home msc_home_said(const msc_func *f, size_t i) { return msc_fact_read(&f->arg[i], msc_home, MSC_HOME_DEVICE); }
@@ -46,6 +52,13 @@ msc_home msc_home_said(const msc_func *f, size_t i) { return msc_fact_read(&f->a
 bool msc_is_made_on_host(const msc_value *v) {
   const msc_op *op = msc_memory_of(v).root->def;
   return op && (op->kind == OP_stash ? msc_op_home(op) == MSC_HOME_CPU : msc_runs_on_host(op));
+}
+
+msc_home msc_home_of_transfer(const msc_func *f, const msc_op *op) {
+  const msc_value *v = op->in[0].value;
+  const msc_op *stash = op->kind == OP_stash ? op : v->def && v->def->kind == OP_stash ? v->def : NULL;
+  if (stash) return msc_op_home(stash);
+  return v->def ? MSC_HOME_CPU : msc_home_said(f, v->index);
 }
 
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {

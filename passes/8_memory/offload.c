@@ -6,7 +6,8 @@
  * units are on the device at a time. A new value is taken back as soon as it is there, beside the next units.
  *
  * Values of a step that nobody reads for a while, as those that the backward needs of the forward, are put off the
- * device likewise, where the key says so: after the last use before the pause, until shortly before the next.
+ * device likewise, where the key says so: after the last use before the pause, until shortly before the next. Where
+ * auto_offload asks for a share of them, these are those with the longest pauses.
  *
  * Views of such a value are made anew for each user, so that they do not begin its life before that user's. */
 #include <stdlib.h>
@@ -179,7 +180,7 @@ static void set_ends_of_stows(offloader *z) {
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     if (op->kind != OP_stow && op->kind != OP_stash) continue;
     uint64_t left = op->kind == OP_stow ? z->of[op->in[0].value->index]->ns
-                                        : msc_home_ns(msc_pass_cluster(z->pass), msc_home_of_values(z->pass->config),
+                                        : msc_home_ns(msc_pass_cluster(z->pass), msc_op_home(op),
                                                       (uint64_t)msc_type_bytes(op->out[0].type));
     int64_t beside = 0, units = 0;
     for (const msc_op *next = op->next; next && next->next && units < KEPT_UNITS; next = next->next) {
@@ -207,10 +208,19 @@ typedef struct {
   size_t operand;
 } offload_reader;
 
+/* A value that may be put off, and for how long. */
+typedef struct {
+  size_t number; /* among the results of all ops */
+  int64_t bytes;
+  uint64_t pause;
+} long_lived;
+
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  msc_home home;
+  msc_put_off how;
+  int64_t room;       /* in host memory */
+  bool *stays;        /* by the number of the result; NULL: all that may be put off are */
   const uint64_t *ns; /* by op id */
   uint64_t *begin;    /* by op id: when it begins, if ops run one after the other */
   int64_t slot;       /* where the next value goes on disk */
@@ -245,13 +255,14 @@ static bool may_be_stashed(const msc_value *v) {
          v->type->rank > 0 && msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
 }
 
-/* The number of the first use behind the longest pause; SIZE_MAX: no pause is worth it. */
-static size_t find_pause(const stasher *z, const msc_value *v, uint64_t ns) {
-  uint64_t longest = WORTH * ns, before = z->begin[v->def->id] + z->ns[v->def->id];
+/* The number of the first use behind the longest pause, and its length; SIZE_MAX: no pause is worth it. */
+static size_t longest_pause(const stasher *z, const msc_value *v, uint64_t ns, uint64_t *out_length) {
+  uint64_t before = z->begin[v->def->id] + z->ns[v->def->id];
   size_t found = SIZE_MAX;
+  *out_length = WORTH * ns;
   for (size_t i = 0; i < z->num; i++) {
     uint32_t id = z->use[i].op->id;
-    if (z->begin[id] >= before + longest) longest = z->begin[id] - before, found = i;
+    if (z->begin[id] >= before + *out_length) *out_length = z->begin[id] - before, found = i;
     before = z->begin[id] + z->ns[id];
   }
   return found;
@@ -286,13 +297,32 @@ static msc_value *view_of_fetched(stasher *z, msc_value *v, const msc_value *who
   return &view->out[0];
 }
 
-/* Puts v off the device between use number i - 1, or its op, and use number i. */
-static bool stash_value(stasher *z, msc_value *v, size_t i, uint64_t ns) {
+/* Where v, result number `number`, may wait while it is put off; the device: nowhere. */
+static msc_home home_for(const stasher *z, const msc_value *v, size_t number) {
+  if (!may_be_stashed(v) || (z->stays && z->stays[number])) return MSC_HOME_DEVICE;
+  return msc_type_bytes(v->type) <= z->room ? z->how.home : z->how.beyond;
+}
+
+/* Lists the uses of v, in order, and finds its longest pause; returns the number of the first use behind it, or
+ * SIZE_MAX: v is not put off. */
+static size_t find_pause(stasher *z, const msc_value *v, msc_home home, uint64_t *out_length) {
+  uint64_t ns = msc_home_ns(msc_pass_cluster(z->pass), home, (uint64_t)msc_type_bytes(v->type));
+  z->num = 0;
+  if (!list_uses(z, v) || !z->num) return SIZE_MAX;
+  qsort(z->use, z->num, sizeof *z->use, compare_readings);
+  size_t pause = longest_pause(z, v, ns, out_length);
+  return pause == SIZE_MAX || !keeps_order(z, v, pause) ? SIZE_MAX : pause;
+}
+
+/* Puts v off the device, to `home`, between use number i - 1, or its op, and use number i. */
+static bool stash_value(stasher *z, msc_value *v, size_t i, msc_home home) {
+  uint64_t ns = msc_home_ns(msc_pass_cluster(z->pass), home, (uint64_t)msc_type_bytes(v->type));
   msc_op *last = place_behind(i ? z->use[i - 1].op : v->def), *user = z->use[i].op, *at = place_before(user);
   msc_op *stash = msc_op_new(z->f, OP_stash, 1, &v, 1, v->def->loc);
   stash->name = v->def->name;
-  msc_op_put(stash, msc_home_attr(z->pass->ctx, z->home));
-  if (z->home == MSC_HOME_DISK) {
+  msc_op_put(stash, msc_home_attr(z->pass->ctx, home));
+  if (home == MSC_HOME_CPU) z->room -= msc_type_bytes(v->type);
+  if (home == MSC_HOME_DISK) {
     enum { PAGE = 4096 };
     msc_op_set(stash, "slot", msc_int(z->slot));
     z->slot += (msc_type_bytes(v->type) + PAGE - 1) / PAGE * PAGE;
@@ -317,10 +347,37 @@ static bool stash_value(stasher *z, msc_value *v, size_t i, uint64_t ns) {
   return true;
 }
 
-static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
-  const msc_cluster *cluster = msc_pass_cluster(pass);
-  stasher z = {.pass = pass, .f = f, .home = home, .ns = msc_op_times(pass, f)};
-  size_t num = 0;
+/* Sorts the longest pauses to the front; of equal ones the value that was made first. */
+static int compare_pauses(const void *a, const void *b) {
+  const long_lived *x = a, *y = b;
+  if (x->pause != y->pause) return x->pause > y->pause ? -1 : 1;
+  return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Marks the values that stay on the device, where only a share of those that may leave it does. */
+static void choose_share(stasher *z, size_t num_ops, msc_op *const *op) {
+  int64_t all = 0;
+  size_t num = 0, number = 0;
+  long_lived *list = NULL, one;
+  for (size_t k = 0; k < num_ops; k++)
+    for (size_t i = 0; i < op[k]->num_out; i++, number++) {
+      const msc_value *v = &op[k]->out[i];
+      one = (long_lived){.number = number, .bytes = msc_type_bytes(v->type)};
+      msc_home home = home_for(z, v, number);
+      if (home == MSC_HOME_DEVICE || find_pause(z, v, home, &one.pause) == SIZE_MAX) continue;
+      msc_grow(z->pass->scratch, list, num);
+      list[num++] = one;
+      all += one.bytes;
+    }
+  int64_t left = all / MSC_PUT_OFF_PARTS * z->how.parts;
+  if (num) qsort(list, num, sizeof *list, compare_pauses);
+  z->stays = msc_new_array(z->pass->scratch, bool, number);
+  for (size_t i = 0; i < num; left -= list[i++].bytes) z->stays[list[i].number] = left <= 0;
+}
+
+static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_put_off how) {
+  stasher z = {.pass = pass, .f = f, .how = how, .room = how.room, .ns = msc_op_times(pass, f)};
+  size_t num = 0, number = 0;
   int64_t values = 0;
   z.begin = msc_new_array(pass->scratch, uint64_t, f->body->last->id + 1);
   for (const msc_op *op = f->body->first; op->next; op = op->next, num++)
@@ -328,17 +385,15 @@ static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
   msc_op **op = msc_new_array(pass->scratch, msc_op *, num + 1);
   num = 0;
   for (msc_op *o = f->body->first; o->next; o = o->next) op[num++] = o;
+  if (how.parts < MSC_PUT_OFF_PARTS) choose_share(&z, num, op);
   for (size_t k = 0; k < num; k++)
-    for (size_t i = 0; i < op[k]->num_out; i++) {
+    for (size_t i = 0; i < op[k]->num_out; i++, number++) {
       msc_value *v = &op[k]->out[i];
-      if (!may_be_stashed(v)) continue;
-      uint64_t ns = msc_home_ns(cluster, home, (uint64_t)msc_type_bytes(v->type));
-      z.num = 0;
-      if (!list_uses(&z, v) || !z.num) continue;
-      qsort(z.use, z.num, sizeof *z.use, compare_readings);
-      size_t pause = find_pause(&z, v, ns);
-      if (pause == SIZE_MAX || !keeps_order(&z, v, pause)) continue;
-      if (!stash_value(&z, v, pause, ns)) return false;
+      msc_home home = home_for(&z, v, number);
+      uint64_t length;
+      size_t pause = home == MSC_HOME_DEVICE ? SIZE_MAX : find_pause(&z, v, home, &length);
+      if (pause == SIZE_MAX) continue;
+      if (!stash_value(&z, v, pause, home)) return false;
       values++;
     }
   if (z.slot) msc_func_put(f, msc_fact_stashed(z.slot));
@@ -368,9 +423,9 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   offloader z = {.pass = pass, .f = f};
   msc_op *before = NULL;
   size_t number = 0;
-  msc_home home = msc_home_of_values(pass->config);
-  bool values = home != MSC_HOME_DEVICE && msc_program_of(f) == MSC_PROGRAM_TRAIN;
-  if (values && !stash_values(pass, f, home)) return false;
+  msc_put_off how = msc_put_off_of(pass->config, f->module);
+  bool values = how.parts && msc_program_of(f) == MSC_PROGRAM_TRAIN;
+  if (values && !stash_values(pass, f, how)) return false;
   list_stored(&z);
   *out_any |= values || z.num;
   if (!z.num && !values) return true;

@@ -56,16 +56,9 @@ static size_t last_need(const postponer *z, const msc_value *v, const uint32_t *
   return last;
 }
 
-/* Where the value lives that a transfer moves. */
-static msc_home home_of_transfer(const postponer *z, const msc_op *op) {
-  const msc_value *v = op->in[0].value;
-  bool kept = op->kind != OP_stash && !v->def;
-  return kept ? msc_home_said(z->f, v->index) : msc_home_of_values(z->pass->config);
-}
-
 static void add_movable(postponer *z, movable m) {
   if (m.begin >= m.end) return;
-  m.ns = msc_home_ns(msc_pass_cluster(z->pass), home_of_transfer(z, m.op), m.bytes);
+  m.ns = msc_home_ns(msc_pass_cluster(z->pass), msc_home_of_transfer(z->f, m.op), m.bytes);
   msc_grow(z->pass->scratch, z->all, z->num);
   z->all[z->num++] = m;
 }

@@ -38,10 +38,10 @@ JOBS = [
 ]
 
 
-def make_gpt(out, layers, vocab):
-    call(sys.executable, "-m", "msc.models", "gpt", "--layers", str(layers), "--hidden", "64", "--heads", "2", "--seq",
-         str(SEQ), "--batch", str(BATCH), "--vocab", str(vocab), "--dropout", "0.1", "--optimizer", "adam", "--lr",
-         "0.01", "-o", out)
+def make_gpt(out, layers, vocab, hidden=64):
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", str(layers), "--hidden", str(hidden), "--heads", "2",
+         "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(vocab), "--dropout", "0.1", "--optimizer", "adam",
+         "--lr", "0.01", "-o", out)
 
 
 def write_model():
@@ -63,8 +63,8 @@ def run(ranks, *words, steps=STEPS):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def train(ranks, keys):
-    report = compiled(ranks, keys)
+def train(ranks, keys, model="gpt.fbs"):
+    report = compiled(ranks, keys, model)
     lines = run(ranks, "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval", f"0:{BATCH}")
     check_memory(report, lines[-1])
     with open("w.safetensors", "rb") as file:
@@ -189,25 +189,27 @@ def check_hidden():
 
 
 def check_auto():
-    """As little as the limit asks for lives in host memory, with the same bits; beside recompute it fits in less than
+    """As little as the limit asks for leaves the device, with the same bits; beside recompute it fits in less than
     that alone, and is never slower by what is predicted."""
     auto = {"auto_offload": True}
     before, _, want = train(1, {})
-    need, last = before["memory_bytes_per_rank"], 0
-    least = compiled(1, {"offload": {"param": "cpu", "optimizer": "cpu"}})["memory_bytes_per_rank"]
+    need, most = before["memory_bytes_per_rank"], 0
+    alone = compiled(1, {"offload": {"param": "cpu", "optimizer": "cpu"}})
+    least = alone["memory_bytes_per_rank"]
     for limit in (need, need - 1, (need + least) // 2, least):
         report, _, have = train(1, {**auto, "memory_limit": limit})
         away = report["offload"]["host"]
         assert report["memory_bytes_per_rank"] <= limit and have == want, (limit, report["memory_bytes_per_rank"])
-        assert away >= last and (away > 0) == (limit < need), (limit, away, last)
+        assert (away > 0) == (limit < need), (limit, away)
         assert limit < need - 1 or away <= need / 4, f"{away} bytes are too many to save one of {need}"
-        last = away
-    host = last // 2
+        most = max(most, away)
+    assert report["predicted_step_ms"] <= alone["predicted_step_ms"], (report, alone)
+    host = most // 2
     report, _, have = train(1, {**auto, "memory_limit": least, "offload_cpu_size": host, **ON_DISK})
     away = report["offload"]
-    assert have == want and 0 < away["host"] <= host and away["disk"] >= last - host - 65536, (away, last)
+    assert have == want and 0 < away["host"] <= host and away["disk"] > 0, (away, most)
     words = [MSC, "compile", "gpt.fbs", "-o", "no.bin"]
-    refused([*words, *settings({**auto, "memory_limit": least // 2})], "bytes per rank", f"limit is {least // 2}")
+    refused([*words, *settings({**auto, "memory_limit": least // 5})], "bytes per rank", f"limit is {least // 5}")
     refused([*words, *settings({"memory_limit": least})], "auto_offload=true")
     limit = least * 9 // 10
     both = compiled(1, {**auto, "recompute": "auto", "memory_limit": limit})
@@ -216,6 +218,39 @@ def check_auto():
     recomputed = compiled(1, {"recompute": "auto", "memory_limit": limit})
     both = compiled(1, {**auto, "recompute": "auto", "memory_limit": limit})
     assert both["predicted_step_ms"] <= recomputed["predicted_step_ms"], (both, recomputed)
+
+
+def check_auto_values():
+    """Where values of a step fill the memory these leave it, too: less fits than with state and parameters alone, the
+    bits are the same, and what exceeds offload_cpu_size is on disk. Stages keep theirs."""
+    make_gpt("flat.fbs", 4, VOCAB, hidden=32)
+    auto = {"auto_offload": True}
+    before, _, want = train(1, {}, "flat.fbs")
+    need, said = before["memory_bytes_per_rank"], []
+    least = compiled(1, {"offload": {"param": "cpu", "optimizer": "cpu"}}, "flat.fbs")["memory_bytes_per_rank"]
+    everything = least * 9 // 10
+    args_alone = [MSC, "compile", "flat.fbs", "-o", "no.bin",
+                  *settings({"offload": {"param": "cpu", "optimizer": "cpu"}, "memory_limit": everything})]
+    refused(args_alone, "values of a step", 'offload={"activation":"cpu"}')
+    for limit in (need * 9 // 10, least, everything):
+        report, _, have = train(1, {**auto, "memory_limit": limit}, "flat.fbs")
+        assert report["memory_bytes_per_rank"] <= limit and have == want, (limit, report, have[0], want[0])
+        said.append((report["memory"]["scratch"], report["offload"]["host"], report["predicted_step_ms"]))
+    assert said[-1][0] < before["memory"]["scratch"], (said, before["memory"])
+    for host in (said[-1][1] // 2, 0):
+        report, _, have = train(1, {**auto, "memory_limit": need * 7 // 10, "offload_cpu_size": host, **ON_DISK},
+                                "flat.fbs")
+        away = report["offload"]
+        assert have == want and away["host"] <= host and away["disk"] > 0, (host, away)
+    micro = train(1, {"micro_size": 2}, "flat.fbs")
+    limit = micro[0]["memory_bytes_per_rank"] * 6 // 10
+    report, _, have = train(1, {"micro_size": 2, **auto, "memory_limit": limit}, "flat.fbs")
+    assert have == micro[2] and report["memory_bytes_per_rank"] <= limit, (have[0], micro[2][0])
+    staged = {**SEMI, "pipeline_stages": 2, "micro_size": 2}
+    whole = train(2, staged, "flat.fbs")
+    limit = whole[0]["memory_bytes_per_rank"] - 1
+    report, _, have = train(2, {**staged, **auto, "memory_limit": limit}, "flat.fbs")
+    assert report["memory_bytes_per_rank"] <= limit and have == whole[2], (report, have[0], whole[2][0])
 
 
 def check_told():
@@ -286,6 +321,7 @@ def main():
         attempt(check_told)
         attempt(check_hidden)
         attempt(check_auto)
+        attempt(check_auto_values)
         attempt(check_refused)
         finish()
         print(f"{len(JOBS)} jobs with the bits of their like on the device, in {len(HOMES)} ways")
