@@ -3,16 +3,14 @@
 have the losses of the same networks on a CPU, in f32, f16 and bf16, with micro-batches too."""
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 from network import Network  # noqa: E402
 from networks import words  # noqa: E402
-from program import attempt, call, finish  # noqa: E402
+from program import attempt, call, finish, run_on_standin  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STANDIN = os.path.join(os.path.dirname(MSC), "tests", "cuda", "standin")
@@ -100,33 +98,30 @@ def built(name, folder, *more):
 
 
 def main():
-    if not REAL and not shutil.which("llc-19"):
-        print("skipped: llc-19 is missing, which makes GPU kernels run here (package llvm-19)")
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        slow = REAL or "MSC_TEST_SLOW" in os.environ
-        check_all(*fixture("mlp", folder))
-        check_convolutions(*fixture("resnet", folder, "fixtures"), slow)
-        check_graphs("masked", folder, "masked_attention", 6,
-                     *(("bf16", "f16") if slow else ("bf16", )))  # two, their gradients, and the forward pass
-        check_graphs("biased", folder, "biased_conv", 4, *(TOLERANCE if slow else ("bf16",)))
-        try:
-            import flatbuffers  # noqa: F401
-        except ImportError:
-            print("skipped: gpt, the Python module flatbuffers is not installed; run tools/setup")
-            return finish()
-        gpt = built("gpt", folder)
-        check_all(*gpt, "library_attention=false", "deterministic=true", slow=slow)
-        if not REAL:
-            attempt(check_missing_library, *gpt)
-        gpt = built("gpt", folder, "--attention-dropout", "0.2")
-        attempt(check, *gpt, "bf16")
-        attempt(check, *gpt, "bf16", "library_attention=false")
-        attempt(check, *built("llama", folder), "bf16")  # heads that share keys
-        gpt = built("gpt", folder, "--vocab", "1027")
-        attempt(check, *gpt, "bf16")  # rows of scores that do not begin at 16 bytes
-        attempt(check, *gpt, "bf16", "score_portions=2")
-        finish()
+    folder = os.getcwd()
+    slow = REAL or "MSC_TEST_SLOW" in os.environ
+    check_all(*fixture("mlp", folder))
+    check_convolutions(*fixture("resnet", folder, "fixtures"), slow)
+    check_graphs("masked", folder, "masked_attention", 6,
+                 *(("bf16", "f16") if slow else ("bf16", )))  # two, their gradients, and the forward pass
+    check_graphs("biased", folder, "biased_conv", 4, *(TOLERANCE if slow else ("bf16",)))
+    try:
+        import flatbuffers  # noqa: F401
+    except ImportError:
+        print("skipped: gpt, the Python module flatbuffers is not installed; run tools/setup")
+        return finish()
+    gpt = built("gpt", folder)
+    check_all(*gpt, "library_attention=false", "deterministic=true", slow=slow)
+    if not REAL:
+        attempt(check_missing_library, *gpt)
+    gpt = built("gpt", folder, "--attention-dropout", "0.2")
+    attempt(check, *gpt, "bf16")
+    attempt(check, *gpt, "bf16", "library_attention=false")
+    attempt(check, *built("llama", folder), "bf16")  # heads that share keys
+    gpt = built("gpt", folder, "--vocab", "1027")
+    attempt(check, *gpt, "bf16")  # rows of scores that do not begin at 16 bytes
+    attempt(check, *gpt, "bf16", "score_portions=2")
+    finish()
 
 
-main()
+run_on_standin(main, real=REAL)
