@@ -154,8 +154,11 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_call *c) {
   if (b->number == MSC_BUILTIN_POOLING) return pools[b->dims[MSC_POOLING_KIND]];
   const char *dtype = msc_dtype_name((msc_dtype)b->dims[0]);
   if (b->number == MSC_BUILTIN_LAZY)
-    return msc_arena_printf(cg->arena, "%s_%s_%s%s%s%s%s", lazy[b->dims[MSC_LAZY_KIND]], dtype,
-                            msc_dtype_name((msc_dtype)b->dims[MSC_LAZY_INDEX_DTYPE]),
+    return msc_arena_printf(cg->arena, "%s%s_%s_%s%s%s%s%s", lazy[b->dims[MSC_LAZY_KIND]],
+                            c->parts           ? "_parts"
+                            : b->scratch_bytes ? "_of_parts"
+                                               : "",
+                            dtype, msc_dtype_name((msc_dtype)b->dims[MSC_LAZY_INDEX_DTYPE]),
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_OK ? "_ok" : "",
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_RATE ? "_rate" : "",
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_NESTEROV ? "_nesterov" : "",

@@ -86,5 +86,7 @@ static inline void store_if(gpu_builtin *o, LLVMValueRef condition, int count, c
 
 /* Emits what one item of a lazy update does. */
 void msc_emit_cuda_lazy(gpu_builtin *o, LLVMValueRef item);
+/* Emits what one item of the launch before it does, where numbers may have many gradients: adds up a part of them. */
+void msc_emit_cuda_lazy_parts(gpu_builtin *o, LLVMValueRef item);
 
 #endif

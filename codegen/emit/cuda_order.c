@@ -355,6 +355,15 @@ static void set_unique_launch(msc_builtin_call *g, const msc_sort_merges *m) {
   g->launch.dims[MSC_GPU_UNIQUE_COUNTS] = (int64_t)m->set_bytes * (m->num_merges ? 2 : 1);
 }
 
+/* Makes the launch one that adds up parts for the lazy update behind it. */
+static void set_parts_launch(msc_builtin_call *g) {
+  int64_t *dims = g->launch.dims, num = dims[MSC_LAZY_NUM];
+  g->parts = true;
+  g->launch.extent = (uint64_t)((num + MSC_LAZY_PART - 1) / MSC_LAZY_PART * dims[MSC_LAZY_INNER]);
+  g->launch.num_dims = MSC_GPU_LAZY_DIMS, g->launch.num_scalars = 0;
+  for (; num; num /= 2) dims[MSC_GPU_LAZY_STEPS]++;
+}
+
 /* Fills in the launch of one kernel: a builtin, or the sort in front of `unique`, with all buffers of the op. */
 static void fill_call(msc_builtin_call *g, const msc_builtin_launch *l, size_t num_buffers) {
   *g = (msc_builtin_call){.launch = *l, .num_buffers = num_buffers};
@@ -365,10 +374,11 @@ static void fill_call(msc_builtin_call *g, const msc_builtin_launch *l, size_t n
 msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_launch *l, size_t num_buffers,
                                           size_t *out_num) {
   enum { COUNT = 3 }; /* the buffer of `unique` that its sort does not have */
-  bool is_unique = l->number == MSC_BUILTIN_UNIQUE, sorts = l->number == MSC_BUILTIN_SORT || is_unique;
+  bool is_unique = l->number == MSC_BUILTIN_UNIQUE, sorts = l->number == MSC_BUILTIN_SORT || is_unique,
+       has_parts = l->number == MSC_BUILTIN_LAZY && l->scratch_bytes;
   msc_builtin_launch sort = is_unique ? msc_sort_of_unique(l) : *l;
   msc_sort_merges merges = sorts ? msc_merges_of_sort(&sort) : (msc_sort_merges){0};
-  size_t num = *out_num = 1 + (size_t)merges.num_merges + is_unique;
+  size_t num = *out_num = 1 + (size_t)merges.num_merges + is_unique + has_parts;
   msc_builtin_call *launch = msc_new_array(arena, msc_builtin_call, num);
   for (size_t i = 0; i < num; i++) {
     msc_builtin_call *g = &launch[i];
@@ -377,6 +387,7 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
     g->launch.bytes = l->bytes / num, g->launch.flops = l->flops / num;
     if (is_last) set_unique_launch(g, &merges);
     else if (sorts) set_sort_launch(g, &merges, (int)i, is_unique);
+    else if (has_parts && i == 0) set_parts_launch(g);
     if (is_unique && !is_last) g->buffer[COUNT] = g->buffer[--g->num_buffers];
     else if (sorts && !is_unique && !merges.num_merges)
       g->buffer[g->num_buffers++] = 1; /* no working memory: any buffer stands for it */
@@ -397,7 +408,7 @@ void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueR
     case MSC_BUILTIN_SCAN: emit_scan(&o, item); break;
     case MSC_BUILTIN_SORT: launch->merges ? emit_merge(&o, item) : emit_sort(&o, item); break;
     case MSC_BUILTIN_UNIQUE: emit_unique(&o, item); break;
-    case MSC_BUILTIN_LAZY: msc_emit_cuda_lazy(&o, item); break;
+    case MSC_BUILTIN_LAZY: launch->parts ? msc_emit_cuda_lazy_parts(&o, item) : msc_emit_cuda_lazy(&o, item); break;
     default: emit_update(&o, item);
   }
   LLVMBuildBr(o.b, after);

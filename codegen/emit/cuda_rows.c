@@ -1,6 +1,10 @@
 /* cuda_rows.c: a lazy update (MSC_BUILTIN_LAZY of ir/abi/builtin.h) in; its code for a GPU out.  An item is a place in
  * the sorted numbers and a column of the rows: the thread at the first place of a number adds up the gradients that it
- * has and steps its element of the row. */
+ * has and steps its element of the row.
+ *
+ * Of a number with many gradients it adds the first MSC_LAZY_PART itself.  The others were added up in parts of as many
+ * by the launch before, into working memory: an item of that is every MSC_LAZY_PART-th place, and a column.  Parts are
+ * counted from the first place of their number, so sums do not depend on the other numbers. */
 #include "codegen/emit/cuda_builtin.h"
 
 /* A thread's element, and the buffers that hold its old and new values: w, then m, then v, as far as they are there. */
@@ -11,6 +15,7 @@ typedef struct {
   int num_states; /* w among them */
   LLVMValueRef old[3], new[3], numbers, order, g, t, ok, rate;
   LLVMValueRef place, column, number, row, is_first;
+  LLVMValueRef parts; /* working memory; NULL: no number has more than one part */
 } lazy_item;
 
 static LLVMTypeRef value_type(const lazy_item *z) { return msc_emit_stored_type(&z->o->e, z->d, 1); }
@@ -45,7 +50,8 @@ static LLVMValueRef number_at(const lazy_item *z, LLVMValueRef place) {
   return index_at(z->o, z->index, z->numbers, place);
 }
 
-static lazy_item open_item(gpu_builtin *o, LLVMValueRef item) {
+/* Opens the item at place `item` / columns * apart of the sorted numbers. */
+static lazy_item open_item(gpu_builtin *o, LLVMValueRef item, int64_t apart) {
   const int64_t *dims = o->l->dims;
   lazy_item z = {.o = o,
                  .d = (msc_dtype)dims[MSC_LAZY_DTYPE],
@@ -60,7 +66,8 @@ static lazy_item open_item(gpu_builtin *o, LLVMValueRef item) {
   if (z.given & MSC_LAZY_OK) z.ok = nth_buffer(o, at++);
   if (z.given & MSC_LAZY_RATE) z.rate = nth_buffer(o, at++);
   for (int i = 0; i < z.num_states; i++) z.new[i] = nth_buffer(o, at++);
-  z.place = divide_with_rest(o, item, nth_dim(o, MSC_LAZY_INNER), &z.column);
+  if (o->l->scratch_bytes) z.parts = nth_buffer(o, at++);
+  z.place = mul_i64(o, divide_with_rest(o, item, nth_dim(o, MSC_LAZY_INNER), &z.column), num(o, apart));
   z.number = number_at(&z, z.place);
   z.row = LLVMBuildSub(o->b, z.number, nth_dim(o, MSC_LAZY_START), "");
   LLVMValueRef begins = compare_i64(&z, LLVMIntEQ, z.place, num(o, 0)),
@@ -75,25 +82,83 @@ static LLVMValueRef own_element(const lazy_item *z, LLVMValueRef of, LLVMValueRe
   return element_at(o, z->d, of, add_i64(o, mul_i64(o, row, nth_dim(o, MSC_LAZY_INNER)), z->column));
 }
 
+/* ---- sums ---- */
+
+/* Returns the gradient at a place of the sorted numbers. */
+static LLVMValueRef gradient_at(const lazy_item *z, LLVMValueRef place) {
+  gpu_builtin *o = z->o;
+  LLVMValueRef at = index_at(o, MSC_I32, z->order, place);
+  at = pick_if(o, compare_i64(z, LLVMIntULT, at, nth_dim(o, MSC_LAZY_ROWS)), at, num(o, 0));
+  return read_stored(o, z->d, own_element(z, z->g, at));
+}
+
+/* Returns the address of the sum of the part that begins at a place: no other one begins in the same MSC_LAZY_PART
+ * places, since a number before it would have to end and this one to have a part before. */
+static LLVMValueRef part_address(const lazy_item *z, LLVMValueRef place) {
+  return own_element(z, z->parts, LLVMBuildUDiv(z->o->b, place, num(z->o, MSC_LAZY_PART), ""));
+}
+static LLVMValueRef part_at(const lazy_item *z, LLVMValueRef place) {
+  return read_stored(z->o, z->d, part_address(z, place));
+}
+
+/* Goes through every step-th place in [from, to), as long as it has the item's number, and adds the term of each to
+ * *sum; term NULL: it only goes. Returns the place where it stops. */
+static LLVMValueRef add_terms(const lazy_item *z, LLVMValueRef from, LLVMValueRef to, int64_t step,
+                              LLVMValueRef (*term)(const lazy_item *z, LLVMValueRef place), LLVMValueRef *sum) {
+  gpu_builtin *o = z->o;
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(o->b), head = msc_ir_block(&o->e), body = msc_ir_block(&o->e),
+                    after = msc_ir_block(&o->e);
+  LLVMBuildBr(o->b, head);
+  LLVMPositionBuilderAtEnd(o->b, head);
+  LLVMValueRef place = LLVMBuildPhi(o->b, LLVMTypeOf(from), ""),
+               all = term ? LLVMBuildPhi(o->b, value_type(z), "") : NULL;
+  LLVMValueRef exists = compare_i64(z, LLVMIntSLT, place, to),
+               number = number_at(z, pick_if(o, exists, place, z->place));
+  LLVMBuildCondBr(o->b, and_bits(o, exists, compare_i64(z, LLVMIntEQ, number, z->number)), body, after);
+  LLVMPositionBuilderAtEnd(o->b, body);
+  LLVMValueRef with = term ? plus(z, all, term(z, place)) : NULL, next = add_i64(o, place, num(o, step));
+  LLVMBuildBr(o->b, head);
+  LLVMAddIncoming(place, (LLVMValueRef[]){from, next}, (LLVMBasicBlockRef[]){before, body}, 2);
+  if (term) LLVMAddIncoming(all, (LLVMValueRef[]){*sum, with}, (LLVMBasicBlockRef[]){before, body}, 2);
+  LLVMPositionBuilderAtEnd(o->b, after);
+  if (term) *sum = all;
+  return place;
+}
+
+/* Returns the sum of the part that begins at a place, and the place behind it. */
+static LLVMValueRef sum_part(const lazy_item *z, LLVMValueRef from, LLVMValueRef *out_end) {
+  gpu_builtin *o = z->o;
+  LLVMValueRef sum = LLVMConstNull(value_type(z)), count = nth_dim(o, MSC_LAZY_NUM),
+               to = add_i64(o, from, num(o, MSC_LAZY_PART));
+  to = z->parts ? pick_if(o, compare_i64(z, LLVMIntSLT, to, count), to, count) : count;
+  *out_end = add_terms(z, from, to, 1, gradient_at, &sum);
+  return sum;
+}
+
 /* Returns the sum of the gradients from the thread's place on that have its number, and the first place behind them. */
 static LLVMValueRef sum_gradients(const lazy_item *z, LLVMValueRef *out_end) {
   gpu_builtin *o = z->o;
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(o->b), body = msc_ir_block(&o->e), after = msc_ir_block(&o->e);
-  LLVMValueRef none = LLVMConstNull(value_type(z)), count = nth_dim(o, MSC_LAZY_NUM);
-  LLVMBuildBr(o->b, body);
-  LLVMPositionBuilderAtEnd(o->b, body);
-  LLVMValueRef place = LLVMBuildPhi(o->b, LLVMTypeOf(z->place), ""), sum = LLVMBuildPhi(o->b, value_type(z), "");
-  LLVMValueRef at = index_at(o, MSC_I32, z->order, place);
-  at = pick_if(o, compare_i64(z, LLVMIntULT, at, nth_dim(o, MSC_LAZY_ROWS)), at, num(o, 0));
-  LLVMValueRef with = plus(z, sum, read_stored(o, z->d, own_element(z, z->g, at))), next = add_i64(o, place, num(o, 1)),
-               more = compare_i64(z, LLVMIntSLT, next, count);
-  LLVMValueRef follows = number_at(z, pick_if(o, more, next, place));
-  LLVMAddIncoming(place, (LLVMValueRef[]){z->place, next}, (LLVMBasicBlockRef[]){before, body}, 2);
-  LLVMAddIncoming(sum, (LLVMValueRef[]){none, with}, (LLVMBasicBlockRef[]){before, body}, 2);
-  LLVMBuildCondBr(o->b, and_bits(o, more, compare_i64(z, LLVMIntEQ, follows, z->number)), body, after);
-  LLVMPositionBuilderAtEnd(o->b, after);
-  *out_end = next;
-  return with;
+  LLVMValueRef sum = sum_part(z, z->place, out_end), part = num(o, MSC_LAZY_PART), count = nth_dim(o, MSC_LAZY_NUM);
+  if (!z->parts) return sum;
+  LLVMValueRef behind = add_terms(z, add_i64(o, z->place, part), count, MSC_LAZY_PART, part_at, &sum),
+               last = LLVMBuildSub(o->b, behind, part, "");
+  last = pick_if(o, compare_i64(z, LLVMIntSGT, last, z->place), last, *out_end);
+  *out_end = add_terms(z, last, count, 1, NULL, NULL);
+  return sum;
+}
+
+/* Returns the first place that has the number of the thread's place. */
+static LLVMValueRef find_first(const lazy_item *z) {
+  gpu_builtin *o = z->o;
+  msc_ir_loop loop;
+  LLVMValueRef range[2] = {num(o, 0), z->place}; /* it lies between these, or is the second */
+  msc_ir_loop_open(&o->e, &loop, num(o, 0), nth_dim(o, MSC_GPU_LAZY_STEPS), 1, 2, range);
+  LLVMValueRef middle = LLVMBuildLShr(o->b, add_i64(o, range[0], range[1]), num(o, 1), ""),
+               is_before = compare_i64(z, LLVMIntSLT, number_at(z, middle), z->number);
+  range[0] = pick_if(o, is_before, add_i64(o, middle, num(o, 1)), range[0]);
+  range[1] = pick_if(o, is_before, range[1], middle);
+  msc_ir_loop_close(&o->e, &loop, range);
+  return range[1];
 }
 
 /* ---- new values elsewhere than the old ones ---- */
@@ -183,7 +248,7 @@ static void end_if(const lazy_item *z, LLVMBasicBlockRef after) {
 }
 
 void msc_emit_cuda_lazy(gpu_builtin *o, LLVMValueRef item) {
-  lazy_item z = open_item(o, item);
+  lazy_item z = open_item(o, item, 1);
   LLVMValueRef end;
   LLVMBasicBlockRef after_first = begin_if(&z, z.is_first);
   LLVMValueRef g = sum_gradients(&z, &end);
@@ -196,4 +261,18 @@ void msc_emit_cuda_lazy(gpu_builtin *o, LLVMValueRef item) {
   step_element(&z, g);
   end_if(&z, after_step);
   end_if(&z, after_first);
+}
+
+void msc_emit_cuda_lazy_parts(gpu_builtin *o, LLVMValueRef item) {
+  lazy_item z = open_item(o, item, MSC_LAZY_PART);
+  LLVMValueRef first = find_first(&z), part = num(o, MSC_LAZY_PART), end,
+               passed = LLVMBuildSub(o->b, z.place, first, "");
+  LLVMValueRef parts = LLVMBuildUDiv(o->b, add_i64(o, passed, num(o, MSC_LAZY_PART - 1)), part, ""),
+               from = add_i64(o, first, mul_i64(o, parts, part)), count = nth_dim(o, MSC_LAZY_NUM);
+  LLVMValueRef exists = and_bits(o, is_nonzero(o, passed), compare_i64(&z, LLVMIntSLT, from, count)),
+               number = number_at(&z, pick_if(o, exists, from, z.place));
+  LLVMBasicBlockRef after = begin_if(&z, and_bits(o, exists, compare_i64(&z, LLVMIntEQ, number, z.number)));
+  LLVMValueRef sum = sum_part(&z, from, &end);
+  LLVMBuildStore(o->b, sum, part_address(&z, from));
+  end_if(&z, after);
 }

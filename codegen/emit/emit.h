@@ -327,12 +327,15 @@ enum {
 /* Those of `unique`: where in working memory the indices of the sorted elements lie, which themselves are at its begin,
  * and the threads' numbers. */
 enum { MSC_GPU_UNIQUE_INDICES = MSC_UNIQUE_DIMS, MSC_GPU_UNIQUE_COUNTS, MSC_GPU_UNIQUE_DIMS };
+/* That of a lazy update's parts: the steps of a search by halves among the numbers. */
+enum { MSC_GPU_LAZY_STEPS = MSC_LAZY_DIMS, MSC_GPU_LAZY_DIMS };
 /* A launch of a builtin, and which buffers of the op it takes. */
 typedef struct {
   msc_builtin_launch launch;
   bool merges; /* on a GPU: the runs of a sort */
+  bool parts;  /* on a GPU: adds up parts of the gradients of a lazy update */
   size_t num_buffers;
-  uint32_t buffer[MSC_MOST_BUILTIN_BUFFERS];
+  uint32_t buffer[MSC_MOST_BUILTIN_BUFFERS + 1]; /* and working memory */
 } msc_builtin_call;
 /* Returns the launches on a GPU of a builtin whose op has so many buffers. */
 msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_launch *l, size_t num_buffers,

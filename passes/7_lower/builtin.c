@@ -158,6 +158,9 @@ static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->extent = (uint64_t)l->dims[MSC_LAZY_NUM];
   l->flops = l->extent * (uint64_t)l->dims[MSC_LAZY_INNER] * (kind == MSC_LAZY_ADAM ? 16 : 4);
   if (start) l->start[l->num_starts++] = (msc_start){MSC_LAZY_START, start->i};
+  if (msc_target_of_op(op)->is_gpu && l->dims[MSC_LAZY_NUM] > MSC_LAZY_PART)
+    l->scratch_bytes =
+        whole_lines((l->extent + MSC_LAZY_PART - 1) / MSC_LAZY_PART * (uint64_t)l->dims[MSC_LAZY_INNER], w->dtype);
 }
 
 /* What a lazy update touches: its gradient and as many rows of the table and its state, old and new. */
@@ -204,7 +207,7 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   for (size_t i = 0; i < op->num_in; i++) l.bytes += (uint64_t)msc_type_bytes(operand_type(op, i));
   for (size_t i = 0; i < op->num_out; i++) l.bytes += (uint64_t)msc_type_bytes(op->out[i].type);
   if (l.number == MSC_BUILTIN_LAZY) l.bytes = lazy_bytes(op);
-  if (l.scratch_bytes) {
+  else if (l.scratch_bytes) {
     msc_builtin_launch sort = l.number == MSC_BUILTIN_UNIQUE ? msc_sort_of_unique(&l) : l;
     l.bytes *= 1 + (uint64_t)msc_merges_of_sort(&sort).num_merges;
   }

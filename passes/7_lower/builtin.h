@@ -35,6 +35,10 @@ enum { MSC_UNIQUE_THREADS = 1024 };
 /* Returns the launch of that sort. */
 msc_builtin_launch msc_sort_of_unique(const msc_builtin_launch *unique);
 
+/* How a GPU adds up the gradients of a row that a lazy update steps: in parts of so many, then the parts.  Behind
+ * fewer numbers there is no launch for parts. */
+enum { MSC_LAZY_PART = 64 };
+
 /* Fills in the launch; false: the op has another kernel.  out_launch may be NULL. */
 bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out_launch);
 
