@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every kernel of some networks goes through NVIDIA's assembler: no spills, whole vectors where memory is
+"""Every kernel of some networks goes through NVIDIA's assembler: no spills, nor on later GPUs, whole vectors where memory is
 contiguous, and registers and shared memory as in the report kernels/MODEL-ptxas-VERSION.txt, when there is one for
 this ptxas (GOLDEN_UPDATE=1 writes it)."""
 import os
@@ -16,6 +16,8 @@ MODELS = {
 }
 SLOW_MODELS = {"resnet18": ["--batch", "4"], "wide_deep": []}
 GENERATIONS = ("80", "90")
+LATER = ("100", "120")  # take the PTX of sm_90
+KNOWS_LATER = 12.8  # the first ptxas that does
 
 
 def run(*command):
@@ -77,6 +79,11 @@ def check_report(ptxas, version, model, folder):
             if spilled:
                 sys.exit(f"{model} sm_{arch} {name}: {spilled} bytes spilled")
             lines.append(f"sm_{arch} {name}: {registers} registers, {shared} bytes shared\n")
+    for arch in LATER if float(version) >= KNOWS_LATER else ():
+        text = run(ptxas, "-v", f"-arch=sm_{arch}", f"{folder}/{model}/kernels.sm_90.ptx", "-o", f"{folder}/out.cubin")
+        spilled = [(name, num) for name, _, _, num in usage(text) if num]
+        if spilled or not text.count("Compiling entry function"):
+            sys.exit(f"{model} sm_{arch}: registers are spilled by {spilled}\n{text}")
     path = f"{HERE}/kernels/{model}-ptxas-{version}.txt"
     if os.environ.get("GOLDEN_UPDATE"):
         open(path, "w").writelines(lines)

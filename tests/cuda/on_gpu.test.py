@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What on_gpu does that needs no GPU: its parts fit the time of a call, what is packed can be built, a part that one
-refused product fails does not fail the others; and torch_gpt, with a torch that only writes down what it is asked."""
+"""What on_gpu does that needs no GPU: its parts fit the time of a call, what is packed can be built, a driver that lies
+apart is found, a part that one refused product fails does not fail the others; and torch_gpt, with a torch that only
+writes down what it is asked."""
+import glob
 import importlib.machinery
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,6 +33,25 @@ if "/asan/" not in on_gpu.MSC:
     for program in on_gpu.PROGRAMS:
         done = subprocess.run(["ninja", "-t", "query", program], cwd=on_gpu.ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+# ---- a driver that the loader does not find ----
+
+with tempfile.TemporaryDirectory() as folder:
+    real, loaded = glob.glob, []
+    os.mkdir(f"{folder}/lib64")
+    open(f"{folder}/lib64/libcuda.so.1", "w").close()
+
+    def load(name):
+        loaded.append(name)
+        if not os.path.isabs(name):
+            raise OSError(f"{name}: no such file")
+        return "the driver"
+    with mock.patch.object(glob, "glob", lambda path: real(path.replace("/usr/local/nvidia", folder))), \
+            mock.patch.object(on_gpu.ctypes, "CDLL", load):
+        assert on_gpu.load_driver() == "the driver" and loaded == ["libcuda.so.1", f"{folder}/lib64/libcuda.so.1"]
+        assert on_gpu.library_folders()[-1] == f"{folder}/lib64", "programs find it, too"
+        os.remove(f"{folder}/lib64/libcuda.so.1")
+        assert on_gpu.missing_gpu() == "no driver: libcuda.so.1: no such file"
 
 # ---- a refused product ----
 
@@ -101,4 +123,4 @@ for how, mode in (({}, "default"), ({"mode": "max-autotune"}, "max-autotune"), (
     calls, figures = asked(**how)
     assert calls == [("compile", mode), *["step"] * 3, "reset", *["step"] * 5, "memory"], calls
     assert figures == (2.0, 7), figures
-print("on_gpu: calls, pack, refused products, torch")
+print("on_gpu: calls, pack, drivers, refused products, torch")
