@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every kernel of some networks goes through NVIDIA's assembler: no spills, nor on later GPUs, whole vectors where memory is
-contiguous, and registers and shared memory as in the report kernels/MODEL-ptxas-VERSION.txt, when there is one for
-this ptxas (GOLDEN_UPDATE=1 writes it)."""
+"""Every kernel of some networks goes through NVIDIA's assembler: no spills, nor on later GPUs, whole vectors where
+memory is contiguous, and registers and shared memory as in the report kernels/MODEL-ptxas-VERSION.txt, when there is
+one for this ptxas (GOLDEN_UPDATE=1 writes it)."""
 import os
 import re
 import shutil
