@@ -296,7 +296,8 @@ static int mutate(msc_program *p, uint64_t *seed) {
     default: {
       size_t at = draw(seed, offsetof(msc_program_head, axis));
       uint8_t bit = (uint8_t)(1u << draw(seed, 8)); /* a truth value is 0 or 1, whoever wrote it */
-      bool truth = at == offsetof(msc_program_head, keeps_row) || at == offsetof(msc_program_head, narrow);
+      bool truth = at == offsetof(msc_program_head, keeps_row) || at == offsetof(msc_program_head, is_gpu) ||
+                   at == offsetof(msc_program_head, narrow);
       head[at] ^= truth ? 1 : bit;
       return 0;
     }
