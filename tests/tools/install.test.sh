@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/install: programs in C and C++ are built from an installed prefix alone, by pkg-config and by CMake; they
+# tools/install: what is there; programs in C and C++ are built from an installed prefix alone, by pkg-config and by CMake; they
 # compile a model and execute it.  The wheel runs without the tree.
 set -eu
 build=$(cd "$(dirname "$MSC")" && pwd)
@@ -18,6 +18,20 @@ diff "$folder/one" "$folder/two"
 grep -q '^prefix=/opt/msc$' "$folder/stage/opt/msc/lib/pkgconfig/msc.pc"
 [ "$("$folder/opt/bin/msc" --version)" = "$("$MSC" --version)" ]
 ! PREFIX=here tools/install "$build" 2>/dev/null
+
+# A page for every command that the first page names, and for no other; bash completes from the installed file.
+pages=$folder/opt/share/man/man1
+sed -n 's/^\.BR msc\\-\([a-z0-9]*\) (1)$/msc-\1.1/p' "$pages/msc.1" | sort >"$folder/named"
+(cd "$pages" && ls msc-*.1) | sort | diff "$folder/named" -
+for page in "$pages"/*.1; do
+  grep -q '^\.SH SYNOPSIS' "$page"
+done
+if command -v bash >/dev/null; then
+  said=$(bash -c '. "$1"; COMP_WORDS=(msc simul) COMP_CWORD=1 COMP_LINE="msc simul" COMP_POINT=9; _msc; echo "${COMPREPLY[@]}"' \
+    bash "$folder/opt/share/bash-completion/completions/msc" 2>/dev/null)
+  [ "$said" = simulate ] || { echo "bash completes 'simul' to '$said'"; exit 1; }
+fi
+grep -q '^complete -c msc .* -a simulate ' "$folder/opt/share/fish/vendor_completions.d/msc.fish"
 
 # The headers' first examples: a model compiled and executed in one process.
 cat >"$folder/use.c" <<'END'
