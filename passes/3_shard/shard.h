@@ -101,6 +101,8 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
  * there are none. */
 bool shard_take_parts(const shard_graph *g, int64_t parts, uint32_t *used, uint8_t *atom, uint8_t *num);
 
+/* ---- batch_letters.c ---- */
+
 /* By group: the letter of its leader that carries the batch of the inputs, or -1. */
 const int8_t *shard_batch_letters(const shard_graph *g);
 

@@ -42,13 +42,16 @@ static void list_terms(msc_arena *a, msc_op *last, terms *out) {
 }
 
 /* True if the term is a product of a transposed matrix that only the sum reads, with few rows: copies of its operands
- * are smaller than its result. */
+ * are smaller than its result. It counts the rows of all ranks, so that any number of ranks decides
+ * alike. */
 static bool is_small_product(const msc_value *v) {
   const msc_op *op = v->def;
   if (!op || op->kind != OP_matmul || !msc_op_bool(op, "transpose_a") || msc_op_bool(op, "transpose_b") ||
       !msc_has_one_use(v) || v->type->rank != 2)
     return false;
   int64_t rows = op->in[0].value->type->dim[0], m = v->type->dim[0], n = v->type->dim[1];
+  const msc_layout *l = v->whole ? v->whole->layout : NULL; /* partial: each rank sums its own rows */
+  if (l) rows *= msc_group_size(l->num_partial, l->sub + l->first[l->rank]);
   return rows > 0 && rows < m * n / (m + n);
 }
 
@@ -254,26 +257,42 @@ static bool sum_rows(const piled_steps *p, msc_op *sum) {
   return true;
 }
 
-/* Returns rows that lie step by step, [steps * rows, n], in the order of a pile; a transpose of them is undone. */
-static msc_value *turn_rows(msc_builder *b, msc_value *x, const msc_type *steps) {
+/* What the steps [steps, rows, n], or their rows [steps * rows, n], are a transpose of, [rows, steps, n]; NULL: of
+ * nothing. */
+static msc_value *unturned(msc_value *x, const msc_type *steps) {
   static const int64_t swap[3] = {1, 0, 2};
-  int64_t perm[MSC_MAX_RANK], n = x->type->dim[1], apart[3] = {steps->dim[0], steps->dim[1], n};
-  const msc_op *whole = x->def && x->def->kind == OP_reshape ? x->def->in[0].value->def : NULL;
-  msc_value *turned = NULL;
-  bool is_turned = whole && whole->kind == OP_transpose && msc_op_ints(whole, "perm", perm, MSC_MAX_RANK) == 3 &&
-                   !memcmp(perm, swap, sizeof swap) && !memcmp(whole->out[0].type->dim, apart, sizeof apart);
-  if (is_turned) turned = whole->in[0].value;
-  else turned = transpose(b, reshape(b, x, 3, apart), swap);
-  return turned ? reshape(b, turned, 2, x->type->dim) : NULL;
+  int64_t perm[MSC_MAX_RANK];
+  const msc_value *whole = x->type->rank == 2 && x->def && x->def->kind == OP_reshape ? x->def->in[0].value : x;
+  const msc_type *t = whole->type;
+  const msc_op *turn = whole->def;
+  bool is_turned = t->rank == 3 && t->dim[0] == steps->dim[0] && t->dim[1] == steps->dim[1] && turn &&
+                   turn->kind == OP_transpose && msc_op_ints(turn, "perm", perm, MSC_MAX_RANK) == 3 &&
+                   !memcmp(perm, swap, sizeof swap);
+  return is_turned ? turn->in[0].value : NULL;
 }
 
-/* Replaces a product a^T b of rows that lie step by step, `side` of its operands, by one of the pile's rows, if its
- * other operand is not larger. */
+/* Returns steps, or their rows, as rows in the order of a pile. */
+static msc_value *turn_rows(msc_builder *b, msc_value *x, const msc_type *steps) {
+  int64_t n = x->type->dim[x->type->rank - 1], apart[3] = {steps->dim[0], steps->dim[1], n};
+  msc_value *turned = unturned(x, steps);
+  if (!turned) turned = transpose(b, reshape(b, x, 3, apart), (int64_t[]){1, 0, 2});
+  return turned ? reshape(b, turned, 2, (int64_t[]){apart[0] * apart[1], n}) : NULL;
+}
+
+/* True if the op is a^T b of all rows of steps, which an operand may still have step by step. */
+static bool multiplies_rows(const msc_op *op) {
+  if (op->kind == OP_matmul_weight_grad) return op->in[0].value->type->rank == 3;
+  return op->kind == OP_matmul && msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b") &&
+         op->in[0].value->type->rank == 2 && op->in[1].value->type->rank == 2;
+}
+
+/* Replaces a product a^T b of rows that lie step by step, `side` of its operands, by one of the pile's rows, unless
+ * its other operand is larger and would have to be copied. */
 static bool multiply_rows(const piled_steps *p, msc_op *product, size_t side) {
+  if (!multiplies_rows(product)) return true;
   msc_value *x = product->in[1 - side].value;
-  if (product->kind != OP_matmul || !msc_op_bool(product, "transpose_a") || msc_op_bool(product, "transpose_b") ||
-      x == product->in[side].value || x->type->rank != 2 || x->type->dim[1] > p->rows->type->dim[1])
-    return true;
+  bool is_larger = x->type->dim[x->type->rank - 1] > p->rows->type->dim[1];
+  if (x == product->in[side].value || (is_larger && !unturned(x, p->steps->out[0].type))) return true;
   move_pile_before(product, p->pile);
   msc_builder b = builder_before(product);
   msc_value *turned = turn_rows(&b, x, p->steps->out[0].type);
@@ -312,7 +331,7 @@ static bool multiply_all_rows(msc_arena *a, const piled_steps *p, msc_op *reshap
   if (reshape->out[0].type != p->rows->type) return true;
   size_t num = list_readers(a, &reshape->out[0], &product);
   for (size_t i = 0; i < num; i++)
-    MSC_TRY(product[i]->kind != OP_matmul || multiply_rows(p, product[i], product[i]->in[1].value == &reshape->out[0]));
+    MSC_TRY(multiply_rows(p, product[i], product[i]->in[1].value == &reshape->out[0]));
   if (!msc_has_uses(&reshape->out[0])) msc_op_erase(reshape);
   return true;
 }
@@ -329,6 +348,7 @@ static bool read_piles(msc_arena *a, msc_func *f) {
     for (size_t i = 0; i < num; i++) {
       if (reader[i]->kind == OP_reduce_sum) MSC_TRY(sum_rows(&p, reader[i]));
       else if (reader[i]->kind == OP_reshape) MSC_TRY(multiply_all_rows(a, &p, reader[i]));
+      else MSC_TRY(multiply_rows(&p, reader[i], reader[i]->in[0].value != &p.steps->out[0]));
     }
     erase_unused_steps(a, p.steps);
   }

@@ -164,6 +164,64 @@ def check_networks(rng):
                          f"and {wanted[0]}")
 
 
+def recurrent_text(steps, at_once, batch=16, width=48, hidden=40):
+    """A network that begins with a state of zeros, whose product with a weight has no sample. Every step adds to the
+    gradients of the weights; at_once: the inputs of all steps are multiplied before the first, step by step."""
+    x, h, n = f"tensor<{batch}x{steps}x{width}xf32>", f"tensor<{batch}x{hidden}xf32>", hidden if at_once else width
+    row, types = f"tensor<{batch}x{n}xf32>", {
+        "x": x, "y": f"tensor<{batch}xi32>", "wx": f"tensor<{width}x{hidden}xf32>",
+        "wh": f"tensor<{hidden}x{hidden}xf32>", "b": f"tensor<{hidden}xf32>"
+    }
+    turned, products = f"tensor<{steps}x{batch}x{width}xf32>", f"tensor<{steps}x{batch}x{hidden}xf32>"
+    lines = ['%zero = "msc.constant"() {value = dense<0.0e+00> : tensor<f32>} : () -> tensor<f32>',
+             f'%h0 = "msc.broadcast_to"(%zero) {{shape = [{batch}, {hidden}]}} : (tensor<f32>) -> {h}']
+    if at_once:
+        lines += [f'%t = "msc.transpose"(%all) {{perm = [1, 0, 2]}} : ({x}) -> {turned}',
+                  f'%m = "msc.batch_matmul"(%t, %wx) : ({turned}, {types["wx"]}) -> {products}']
+    part = f"tensor<1x{batch}x{n}xf32>" if at_once else f"tensor<{batch}x1x{n}xf32>"
+    source, whole, dim = ("m", products, 0) if at_once else ("all", x, 1)
+    lines.append(f'%x:{steps} = "msc.split"(%{source}) {{dim = {dim} : i64, sizes = {[1] * steps}}} : ({whole}) -> '
+                 f'({", ".join([part] * steps)})')
+    for t in range(steps):
+        lines.append(f'%r{t} = "msc.reshape"(%x#{t}) {{shape = [{batch}, {n}]}} : ({part}) -> {row}')
+        if not at_once: lines.append(f'%p{t} = "msc.matmul"(%r{t}, %wx) : ({row}, {types["wx"]}) -> {h}')
+        lines += [f'%q{t} = "msc.matmul"(%h{t}, %wh) : ({h}, {types["wh"]}) -> {h}',
+                  f'%a{t} = "msc.add"(%q{t}, %b) : ({h}, {types["b"]}) -> {h}',
+                  f'%s{t} = "msc.add"(%a{t}, %{"r" if at_once else "p"}{t}) : ({h}, {h}) -> {h}',
+                  f'%h{t + 1} = "msc.tanh"(%s{t}) : ({h}) -> {h}']
+    lines.append(f'%loss = "msc.softmax_cross_entropy"(%h{steps}, %y) : ({h}, {types["y"]}) -> tensor<f32>')
+    named = ", ".join(f"%{'all' if name == 'x' else name}: {type}" for name, type in types.items())
+    init = ['role = "data"', 'role = "label"', *2 * ['role = "parameter", msc.init = "uniform:0.5"'],
+            'role = "parameter", msc.init = "zeros"']
+    attrs = ", ".join(f'{{msc.name = "{name}", msc.{i}}}' for name, i in zip(types, init))
+    return "\n".join([
+        'module {\n  "msc.func"() ({', f"  ^bb0({named}):", *("    " + line for line in lines),
+        '    "msc.return"(%loss) : (tensor<f32>) -> ()',
+        '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
+        '      optimizer = {kind = "momentum", lr = 0.5 : f32, momentum = 0.9 : f32},',
+        f"      arg_attrs = [{attrs}]}} : () -> ()\n}}\n"
+    ])
+
+
+def check_recurrent(rng, steps=6, batches=4):
+    samples = 16 * batches
+    write_npy("x.npy", array.array("f", [rng.gauss(0, 1) for _ in range(samples * steps * 48)]), [samples, steps, 48])
+    write_npy("y.npy", array.array("i", [rng.randrange(40) for _ in range(samples)]), [samples])
+    for at_once in (False, True):
+        with open("r.mlir", "w") as out:
+            out.write(recurrent_text(steps, at_once))
+        wanted = None
+        for ranks in (1, 2, 4, 8):
+            keys = settings({"parallel_mode": "data_parallel", "gradients_mean": True}) if ranks > 1 else []
+            call(MSC, "compile", "r.mlir", "-o", "r.bin", "--set", f"device_num={ranks}", *keys)
+            out = call(MSC, "run", "r.bin", "-n", str(ranks), "--threads", "1", "--steps", str(batches), "--seed", "5",
+                       "--json", "--save", "w.safetensors", "--eval", "0:16", "--data", "x=x.npy", "y=y.npy")
+            got = losses_and_weights(out, batches)
+            wanted = wanted or got
+            if got != wanted:
+                sys.exit(f"a recurrent network, {ranks} ranks: other bits than on one: {got[0]} and {wanted[0]}")
+
+
 ODD_BATCHES = 6, 12, 20, 24  # a mean over so many is no sum of the ranks' means, as f32 rounds
 PLAIN = ("parallel_mode=data_parallel", "gradients_mean=true")
 
@@ -206,6 +264,7 @@ def main():
         compare([(cut, threads, [NARROW_PRODUCTS]) for cut in (CUTS[0], CUTS[1], CUTS[3])
                  for threads in (1, 2)], losses, weights)
         check_networks(rng)
+        check_recurrent(rng)
         check_odd_batches(rng)
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
