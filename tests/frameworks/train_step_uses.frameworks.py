@@ -21,82 +21,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import msc  # noqa: E402
-
-USES = []
-cross_entropy = nn.functional.cross_entropy
-
-
-def use(make, optimizer=lambda m: torch.optim.AdamW(m.parameters(), 1e-2), ranks=(1, 2), loss=cross_entropy):
-    def register(function):
-        USES.append((function, make, optimizer, ranks, loss))
-        return function
-
-    return register
-
-
-class Eager:
-    """What msc.train_step promises, by PyTorch."""
-
-    def __init__(self, module, loss, optimizer):
-        self.module, self.loss, self.optimizer = module, loss, optimizer
-
-    def __call__(self, *inputs):
-        self.optimizer.zero_grad()
-        loss = self.loss(self.module(*inputs[:-1]), inputs[-1])
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss.item()
-
-    def sync(self):
-        pass
-
-    close = sync
-
-
-def state_of(module, optimizer):
-    found = [t.detach().clone() for t in module.state_dict().values()]
-    for values in optimizer.state_dict()["state"].values():
-        found += [torch.as_tensor(values[k]).clone() for k in sorted(values)]
-    return found
-
-
-def numbers(told):
-    for t in told:
-        if isinstance(t, (list, tuple)):
-            yield from numbers(t)
-        else:
-            yield torch.as_tensor(t).detach().double()
-
-
-def check(function, make, optimizer_of, ranks, loss):
-    told = []
-    for n in (0, *ranks):
-        torch.manual_seed(0)
-        module = make()
-        optimizer = optimizer_of(module)
-        torch.manual_seed(1)
-        step = msc.train_step(module, loss, optimizer, ranks=n) if n else Eager(module, loss, optimizer)
-        values = list(numbers(function(step, module, optimizer)))
-        step.close()
-        told.append(values + list(numbers(state_of(module, optimizer))))
-    tolerance = 2e-2 if next(module.parameters()).dtype == torch.bfloat16 else 2e-5
-    for n, got in zip(ranks, told[1:]):
-        what = f"{function.__name__} on {n}"
-        assert len(got) == len(told[0]), f"{what}: {len(got)} tensors, not {len(told[0])}"
-        for i, (a, b) in enumerate(zip(got, told[0])):
-            off = (a - b).abs().max().item() if a.numel() else 0
-            assert a.shape == b.shape and off <= tolerance, f"{what}: value {i} is off by {off}: {a}, not {b}"
-
-
-def data(b=6, dtype=torch.float32):
-    return torch.randn(b, 8, dtype=dtype), torch.randint(0, 4, (b,))
-
-
-def perceptron():
-    # no bias before the norm: its gradient is rounding alone, which Adam would make steps of
-    return nn.Sequential(nn.Linear(8, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 4))
-
+from eager_steps import USES, Eager, check, cross_entropy, data, perceptron, says, state_of, use  # noqa: E402
 
 # ---- looked at between steps ----
 
@@ -360,15 +285,6 @@ def masks_after_other_sizes():
 # ---- what goes wrong ----
 
 
-def says(act, kind, *texts):
-    try:
-        act()
-    except kind as e:
-        assert all(t in str(e) for t in texts), f"{texts} are not in: {e}"
-    else:
-        raise AssertionError(f"nothing says: {texts}")
-
-
 def errors():
     for ranks in (1, 2):
         torch.manual_seed(0)
@@ -408,9 +324,10 @@ def steps_that_differ():
 def unsynced_writes():
     module = perceptron()
     with msc.train_step(module, cross_entropy, sgd(module), ranks=2) as step:
+        weight = module[0].weight
         step(*data())
         with torch.no_grad():
-            module[0].weight.mul_(2)
+            weight.mul_(2)  # not asked of the module, which would have got it from its ranks
         says(lambda: step(*data()), msc.Error, "call sync() before")
         says(lambda: step(*data()), msc.Error, "the parameters of the steps before are lost")
 

@@ -1,60 +1,111 @@
-"""A module and its optimizer in; what a plan depends on beside its inputs out."""
+"""A module, its loss and its optimizer in; what a plan depends on beside its inputs out."""
 
-from operator import itemgetter
+import contextlib
 
-_PLAIN = frozenset((bool, int, float, str, type(None)))
+import torch
+
+from msc.ops import Error
+from msc.pytorch.settings import Names, Settings
+
 _APART = ("params", "lr", "initial_lr")  # of a group of parameters: no plan depends on them
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
 def _ids(objects):
     return tuple(map(id, objects))
 
 
-class _Entries:
-    """What stood under some names in dictionaries."""
+@contextlib.contextmanager
+def attributes_read(found):
+    """Puts into `found` (id of a module, name) of every attribute of a module that is read meanwhile."""
 
-    def __init__(self, dictionaries, is_wanted):
-        names = [[n for n, v in d.items() if is_wanted(n, v)] for d in dictionaries]
-        self._all, self._sizes = list(dictionaries), list(map(len, dictionaries))
-        self._read = [(itemgetter(*n), d) for n, d in zip(names, dictionaries) if n]
-        self.values = [read(d) for read, d in self._read]
+    def read(self, name):
+        found.add((id(self), name))
+        return object.__getattribute__(self, name)
 
-    def are_same(self):
-        """True if the same stands there now, and no name was added or removed."""
-        try:
-            return list(map(len, self._all)) == self._sizes and [read(d) for read, d in self._read] == self.values
-        except KeyError:
-            return False
+    torch.nn.Module.__getattribute__ = read
+    try:
+        yield
+    finally:
+        del torch.nn.Module.__getattribute__
+
+
+def _ambient():
+    """What PyTorch is set to, which changes what a module computes."""
+    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype()
 
 
 class Modes:
-    """The plain attributes of a module and its parts, which parameters are trained, and hyper-parameters, as they were
-    when this was made.  A plan for a key is one for every equal key.
+    """The settings of a module, its parts and its loss, hooks, which parameters are trained by which group, and
+    hyper-parameters, as they were when this was made.  It keeps what it has seen, so that nothing else gets its place
+    in memory.
 
     are_same() is asked before every step, when the caches hold the step's tensors and little else: so it looks only
-    where something was found at first."""
+    where something was found at first, and after restrict() only where the module looked while it was traced."""
 
-    def __init__(self, module, optimizer):
-        self._optimizer, modules = optimizer, list(module.modules())
-        self._attributes = _Entries([m.__dict__ for m in modules], lambda _, v: type(v) in _PLAIN)
-        self._children = [c for m in modules for c in (m._modules, m._parameters)]
+    def __init__(self, module, optimizer, loss=None):
+        modules = list(dict.fromkeys([*module.modules(), *(loss.modules() if _is_module(loss) else ())]))
+        self._optimizer, self._ambient = optimizer, _ambient()
+        self._settings = Settings(modules, loss)
+        self._watched = self._settings.watched()
+        self._children = [c for m in modules for c in (m._modules, m._parameters, m._buffers)]
+        self._children += [getattr(m, name) for m in modules for name in _HOOKS] + _hooks_of_steps(optimizer)
         self._num_children = list(map(len, self._children))
         self._some = [c for c in self._children if c]
-        self._some_ids = [_ids(c.values()) for c in self._some]
-        self._parameters = [p for m in modules for p in m._parameters.values() if p is not None]
-        self._are_trained = [p.requires_grad for p in self._parameters]
+        self._held = [tuple(dict.values(c)) for c in self._some]
+        self._some_ids = list(map(_ids, self._held))
+        self._parameters = [p for m in modules for p in dict.values(m._parameters) if p is not None]
+        self._trained, self._types = self._are_trained(), self._types_now()
         self._groups = list(optimizer.param_groups)
-        self._words = _Entries(self._groups, lambda n, v: n not in _APART and (type(v) in _PLAIN or type(v) is tuple))
-        said = tuple(str(v) for g in self._groups for n, v in g.items() if n not in _APART)
-        self.key = tuple(self._attributes.values), tuple(zip(_ids(self._parameters), self._are_trained)), said
+        self._members = self._members_now()
+        self._words = [Names(g, [n for n in g if n not in _APART]) for g in self._groups]
+
+    def restrict(self, reads):
+        """After the module was traced: leaves out its attributes that are not among `reads`, as attributes_read finds
+        them, and gives the tensors that are reached from the others, which a plan may have taken in as they are."""
+        self._settings.restore()
+        self._watched = self._settings.watched(reads)
+        return self._settings.tensors(reads)
+
+    def _are_trained(self):
+        return [
+            (p.requires_grad, p._backward_hooks is None, p._post_accumulate_grad_hooks is None)
+            for p in self._parameters
+        ]
+
+    def _types_now(self):
+        return [(p.dtype, p.shape) for p in self._parameters]
+
+    def _members_now(self):
+        return [_ids(g["params"]) for g in self._groups]
 
     def are_same(self):
         """True if they are the same now."""
         return (
-            self._attributes.are_same()
+            _ids(self._optimizer.param_groups) == _ids(self._groups)
+            and all([w.are_same() for w in self._words])
             and list(map(len, self._children)) == self._num_children
-            and [_ids(c.values()) for c in self._some] == self._some_ids
-            and [p.requires_grad for p in self._parameters] == self._are_trained
-            and _ids(self._optimizer.param_groups) == _ids(self._groups)
-            and self._words.are_same()
+            and [_ids(dict.values(c)) for c in self._some] == self._some_ids
+            and self._are_trained() == self._trained
+            and self._members_now() == self._members
+            and all([w.are_same() for w in self._watched])
+            and _ambient() == self._ambient
         )
+
+    def are_same_types(self):
+        """True if the parameters have the element types and shapes that they had, which differ only where somebody
+        gave them other memory."""
+        return self._types_now() == self._types
+
+
+def _is_module(value):
+    return isinstance(value, torch.nn.Module)
+
+
+def _hooks_of_steps(optimizer):
+    """The dictionaries of hooks that optimizer.step() calls; raises Error for hooks that a plan would not call."""
+    found = [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
+    for hook in (h for hooks in found for h in hooks.values()):
+        if not getattr(hook, "is_of_a_plan", False):
+            raise Error("hooks of optimizer.step() are not called by msc.train_step: remove them")
+    return found

@@ -101,6 +101,8 @@ def state(optimizer, names):
     of these steps."""
     tensors, steps = {}, 0
     for p, values in optimizer.state.items():
+        if not names.get(id(p)):  # the module had it once
+            continue
         for suffix, key in STATE[type(optimizer)].items():
             if isinstance(values.get(key), torch.Tensor):
                 tensors[f"{names[id(p)]}.{suffix}"] = values[key]

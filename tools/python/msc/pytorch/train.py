@@ -9,17 +9,18 @@ import torch
 
 from msc.ops import Error
 from msc.plan import compile as compile_plan
-from msc.pytorch import weights
+from msc.pytorch import live, weights
 from msc.pytorch.capture import flat_inputs, names_of_values
 from msc.pytorch.export import _split_inputs, _split_labels, build
 from msc.pytorch.garbage import uncollected
-from msc.pytorch.modes import Modes
+from msc.pytorch.modes import Modes, attributes_read
+from msc.pytorch.no_gradients import NoGradients, refuse
 from msc.pytorch.optimizer import count_steps
 from msc.pytorch.values import values_of
 
 
 class Loss(float):
-    """A loss as a number, in loops that were written for a tensor."""
+    """A loss as a number, in loops that were written for a tensor.  Sums and multiples of it are losses, too."""
 
     def item(self):
         return float(self)
@@ -30,16 +31,48 @@ class Loss(float):
     def backward(self, *_, **__):
         raise Error("msc.train_step has made the backward and the update already: the loop has only to call it")
 
+    def __add__(self, other):
+        return _loss(float.__add__(self, other))
+
+    def __mul__(self, other):
+        return _loss(float.__mul__(self, other))
+
+    def __truediv__(self, other):
+        return _loss(float.__truediv__(self, other))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _loss(value):
+    return value if value is NotImplemented else Loss(value)
+
+
+class _Made:
+    """A plan and what it was made for: modes; where module and optimizer keep what it trains; numbers of the groups;
+    [(tensor, what it held)] of what it took in as it was."""
+
+    def __init__(self, plan, modes, values, groups, constants):
+        self.plan, self.modes, self.values, self.groups, self.constants = plan, modes, values, groups, constants
+
+    def is_right(self):
+        """True if the plan is what would be compiled now, for inputs of the same types."""
+        modes, constants = self.modes, self.constants
+        return modes.are_same() and modes.are_same_types() and all(torch.equal(t, kept) for t, kept in constants)
+
 
 class TrainStep:
     """A training step of one module: step(*inputs, label) gives the loss.  Made by train_step.
 
     plan is the plan of the last step.  On one rank the module's parameters and buffers and the optimizer's state are
     views of the plan's memory, at any time what the last step left.  On several ranks they are brought up to date
-    before the module or one of its parts is called, before a state_dict() of either, by sync() and by close().
+    whenever the module is asked for a parameter or buffer, called, copied or saved, before a state_dict() of the
+    optimizer, by sync() and by close(): a parameter that was taken out of the module before is so from then on.
 
-    What PyTorch would notice is noticed: other sizes, train() and eval(), frozen parameters, hyper-parameters of the
-    optimizer, parameters that are written to; what needs another plan compiles one, once.  After an error in a step,
+    What PyTorch would notice is noticed: other sizes and numbers among the inputs, train() and eval(), attributes that
+    the forward reads and what they hold, variables of the loss, hooks, frozen parameters, hyper-parameters of the
+    optimizer and what its groups train, parameters and constants that are written to, torch.autocast; what needs
+    another plan compiles one, once.  Gradients are not kept: what uses them after a step, as clip_grad_norm_ or
+    optimizer.step(), raises Error, and so do hooks that a plan would not call.  After an error in a step,
     as an index out of range, the next step goes on with the parameters as they were on one rank; on several ranks,
     where they are lost, it raises Error."""
 
@@ -51,24 +84,23 @@ class TrainStep:
             self._keys.setdefault("parallel_mode", "auto_parallel")
         self._ranks, self._seed, self._threads = ranks, seed, threads
         self._opened, self._compiled = 0, 0
-        self._plans = {}  # what a plan is for -> (plan, values, groups, constants)
-        self._modes, self._names = None, {}  # names: of inputs that are tensors, by how many are given in order
-        self._job, self._key, self._rates, self._values, self._constants = None, None, None, [], []
+        self._plans = {}  # inputs that a plan is for -> [_Made]
+        self._names = {}  # of inputs that are tensors, by how many are given in order
+        self._job, self._key, self._rates, self._made, self._values = None, None, None, None, []
         self._is_behind, self._is_lost, self._written = False, False, None
+        self._no_gradients, self._state = None, (None, 0, [])
         self._uncounted = 0  # steps that the optimizer's own counts lack
         self._folder = tempfile.mkdtemp(prefix="msc-")  # weights, on their way
         self._clean = weakref.finalize(self, shutil.rmtree, self._folder, True)
         sync, forget = _Weakly(self, TrainStep.sync), _Weakly(self, TrainStep._forget)
         self._hooks = [
             optimizer.register_state_dict_pre_hook(sync),
-            optimizer.register_step_pre_hook(sync),
+            optimizer.register_step_pre_hook(_Weakly(self, TrainStep._before_step)),
             optimizer.register_step_post_hook(forget),
             optimizer.register_load_state_dict_pre_hook(sync),
             optimizer.register_load_state_dict_post_hook(forget),
         ]
-        for part in module.modules() if ranks > 1 else ():
-            self._hooks += [part.register_forward_pre_hook(sync), part.register_state_dict_pre_hook(sync)]
-            self._hooks.append(part.register_load_state_dict_pre_hook(sync))
+        self._look = _Weakly(self, TrainStep._bring)
 
     def __call__(self, *inputs, **named):
         """The loss of one step, a Python number; what loops do with a tensor, as item(), may be done with it."""
@@ -78,31 +110,30 @@ class TrainStep:
             raise Error("the parameters of the steps before are lost; the module has what the last sync() brought")
         if self._buckets:
             inputs, named = self._padded(inputs, named)
-        given = self._named(inputs, named)
-        if not self._modes or not self._modes.are_same():
-            self._modes = Modes(self.module, self.optimizer)
-        key = tuple([(n, t.shape, t.dtype) for n, t in given.items()]), self._modes.key
-        if key != self._key or self._is_written():
+        given, others = self._named(inputs, named)
+        key = tuple([(n, t.shape, t.dtype) for n, t in given.items()]), others
+        if key != self._key or not self._made.modes.are_same() or self._is_written():
             self._open(key, inputs, named)
         self._set_rates()
         plan_inputs = self._job.plan.inputs
         self._is_behind = self._ranks > 1
         try:
             told = self._job.step(**{n: t for n, t in given.items() if n in plan_inputs})
-            self._uncounted += 1
-            self.optimizer._opt_called = True  # schedulers warn where no step was made
-            return Loss(told)
         except Error:
             self._is_lost, self._is_behind = self._ranks > 1, False
             self._close_job()
             raise
+        self._uncounted += 1
+        self.optimizer._opt_called = True  # schedulers warn where no step was made
+        self._no_gradients.put()
+        return Loss(told)
 
     def _set_rates(self):
         """The learning rates that the optimizer has now, as a scheduler may have changed them."""
         rates = [float(g["lr"]) for g in self.optimizer.param_groups]
         if rates == self._rates:
             return
-        for i, group in enumerate(self._groups):
+        for i, group in enumerate(self._made.groups):
             self._job.set(f"optimizer.lr.{i}" if i else "optimizer.lr", rates[group])
         self._rates = rates
 
@@ -111,10 +142,11 @@ class TrainStep:
         return _split_labels(self._words.get("labels"), args, words, self.loss)
 
     def _named(self, inputs, named):
+        """({name: tensor} of the inputs; the others by name, as texts, since a plan takes them in)."""
         if inputs and named:
             raise Error("inputs are given in order or by name, not both")
         are_tensors = not named and all([isinstance(v, torch.Tensor) for v in inputs])
-        names = self._names.get(len(inputs)) if are_tensors else None
+        names, others = self._names.get(len(inputs)) if are_tensors else None, ()
         if names:
             found = dict(zip(names, inputs))
         else:
@@ -122,6 +154,7 @@ class TrainStep:
             words = {} if inputs else {n: v for n, v in named.items()}
             flat = flat_inputs(args, words, labels, self.module, self._taken)
             found = {n: v for n, v, _ in flat if isinstance(v, torch.Tensor)}
+            others = tuple((n, repr(v)) for n, v, _ in flat if not isinstance(v, torch.Tensor))
             if are_tensors and [id(v) for v in found.values()] == [id(v) for v in inputs]:
                 self._names[len(inputs)] = tuple(found)
         for name, t in found.items():
@@ -129,11 +162,11 @@ class TrainStep:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
             if not t.numel():
                 raise Error(f"input {name} has no elements, {list(t.shape)}: a step needs at least one sample")
-        return found
+        return found, others
 
     def _padded(self, inputs, named):
         """The inputs, each padded to the next size of its buckets."""
-        given, longer = self._named(inputs, named), {}
+        (given, _), longer = self._named(inputs, named), {}
         for name, (dim, sizes, value) in self._buckets.items():
             t = given.get(name)
             if t is None:
@@ -152,11 +185,17 @@ class TrainStep:
 
     def _open(self, key, inputs, named):
         """A job of the plan for these inputs and modes, which starts with what the module and the optimizer have."""
+        if self._job and self._state_is_cleared():
+            self._values = [v for v in self._values if v.is_of_module]
         self.sync()
         self._close_job()
-        if key not in self._plans or not all(torch.equal(b, kept) for b, kept in self._plans[key][-1]):
-            self._plans[key] = self._compile(inputs, named)
-        plan, self._values, self._groups, self._constants = self._plans[key]
+        if self._ranks > 1:
+            live.watch(self.module, self._look)
+        made = next((m for m in self._plans.get(key, ()) if m.is_right()), None)
+        if not made:
+            made = self._compile(inputs, named)
+            self._plans.setdefault(key, []).append(made)
+        self._made, self._values, plan = made, made.values, made.plan
         # every job draws numbers of its own for dropout
         self._job = plan.run(seed=self._seed + (self._opened << 32), threads=self._threads)
         self._opened += 1
@@ -169,32 +208,41 @@ class TrainStep:
             path = os.path.join(self._folder, "state.safetensors")
             weights.write(path, state)
             self._job.load(path)
+        self._no_gradients = NoGradients(self.optimizer)
         self._key, self._rates, self._written = key, None, self._versions()
+        self._note_state()
 
     @uncollected()
     def _compile(self, inputs, named):
         self._compiled += 1
         base = os.path.join(self._folder, f"model{self._compiled}")
         file = os.path.basename(base) + ".safetensors"
-        given = dict(named) if named else tuple(inputs)
-        graph, tensors, groups = build(
-            self.module, given, self.loss, self.optimizer, weights_file=file, **self._words
-        )
+        given, reads = dict(named) if named else tuple(inputs), set()
+        modes = Modes(self.module, self.optimizer, self.loss)
+        with attributes_read(reads):
+            graph, tensors, groups = build(
+                self.module, given, self.loss, self.optimizer, weights_file=file, **self._words
+            )
         path = base + ".fbs"
         weights.write(base + ".safetensors", tensors)
         graph.save(path)
         plan = compile_plan(path, **self._keys)
-        constants = [(b, b.clone()) for n, b in self.module.named_buffers() if n not in plan.parameters]
-        return plan, values_of(self.module, self.optimizer, plan.parameters), groups, constants
+        values = values_of(self.module, self.optimizer, plan.parameters)
+        trained = {id(v.get()) for v in values if v.is_of_module}
+        constants = [(t, t.clone()) for t in modes.restrict(reads) if id(t) not in trained]
+        return _Made(plan, modes, values, groups, constants)
 
     def _close_job(self):
         """Closes the job and gives the tensors of the module and the optimizer memory of their own again."""
         if not self._job:
             return
+        self._no_gradients.take()
         if self._ranks == 1:
             for value in self._values:
                 value.refresh()
-                value.put(value.get().clone())
+                own = value.get()
+                if own is not None:
+                    value.put(own.clone())
                 value.forget()
         self._job.close()
         self._job, self._key = None, None
@@ -206,15 +254,40 @@ class TrainStep:
         return (
             [v.address() for v in own],
             [v.version() for v in own] if self._ranks > 1 else (),
-            [(b.data_ptr(), b._version) for b, _ in self._constants],
+            [(t.data_ptr(), t._version) for t, _ in self._made.constants],
         )
 
+    def _note_state(self):
+        """Remembers what the optimizer has now as what the steps left."""
+        own = [v.place() for v in self._values if not v.is_of_module]
+        held = [(d, k, t, t._version if t is not None and self._ranks > 1 else None) for d, k, t in own]
+        self._state = self.optimizer.state, len(self.optimizer.state), held
+
+    def _state_is_cleared(self):
+        state, num, _ = self._state
+        return self.optimizer.state is not state or len(self.optimizer.state) != num
+
+    def _state_is_written(self):
+        """True if somebody gave the optimizer other state than the steps left, or wrote to what sync() brought."""
+        return not all([d.get(k) is t and (n is None or t._version == n) for d, k, t, n in self._state[2]])
+
     def _is_written(self):
-        now = self._versions()
-        if self._is_behind and now[:2] != self._written[:2]:
+        now, is_cleared = self._versions(), self._state_is_cleared()
+        is_state = is_cleared or self._state_is_written()
+        if self._is_behind and (now[:2] != self._written[:2] or (is_state and not is_cleared)):
             self._is_behind, self._is_lost = False, True
-            raise Error("parameters were written to that the module had not got from its ranks: call sync() before")
-        return now != self._written
+            raise Error("parameters or state were written to that had not come from the ranks: call sync() before")
+        return now != self._written or is_state
+
+    def _bring(self):
+        """Before somebody looks at the module: nothing is to be done here while it is traced, which looks, too."""
+        if self._is_behind:
+            self.sync()
+
+    def _before_step(self):
+        """What an optimizer's own step begins with."""
+        refuse(self.optimizer)
+        self.sync()
 
     def _forget(self):
         """Forgets what the plan has of the state: the optimizer was given another one, with which the next step
@@ -240,6 +313,8 @@ class TrainStep:
             self._written = self._versions()
         count_steps(self.optimizer, self._uncounted)
         self._uncounted = 0
+        if self._job:
+            self._note_state()
 
     def close(self):
         """Brings everything back into the module and gives back memory and threads; may be called again."""
@@ -248,6 +323,7 @@ class TrainStep:
         try:
             self.sync()
         finally:
+            live.unwatch(self.module)
             self._close_job()
             self._clean()
 
@@ -260,6 +336,8 @@ class TrainStep:
 
 class _Weakly:
     """A hook that calls a method of `owner` without keeping it alive; saved with a module it does nothing."""
+
+    is_of_a_plan = True
 
     def __init__(self, owner=None, method=None):
         self._owner, self._method = owner and weakref.ref(owner), method

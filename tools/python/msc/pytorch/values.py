@@ -61,6 +61,11 @@ class _State(Value):
     def get(self):
         return self._optimizer.state[self._parameters[0]].get(self._key)
 
+    def place(self):
+        """The dictionary that has it, under what, and what is there."""
+        own = self._optimizer.state[self._parameters[0]]
+        return own, self._key, own.get(self._key)
+
     def put(self, tensor):
         for p in self._parameters:
             self._optimizer.state[p][self._key] = tensor
