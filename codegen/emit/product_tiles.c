@@ -5,7 +5,8 @@
  * last chunk, in b's panels and in rows of a, which are packed then.  tdpbf16ps adds a chunk to a sum: the first terms
  * of the pairs by fma in ascending order from zero, the second ones likewise, the two sums to each other, and that to
  * the sum so far; denormals are taken as zero, and zero is made of them.  Blocks are added as the
- * tree of product.c.
+ * tree of product.c.  A block of one chunk is added to the block before it by the same instruction: two such blocks are
+ * summed as one of two chunks, so that half as many sums are stored.
  *
  * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
 #include "codegen/emit/product_result.h"
@@ -22,7 +23,7 @@ enum {
 typedef struct {
   result c;
   LLVMValueRef a, row_a;                   /* address of the first row; elements from row to row */
-  LLVMValueRef b, k, blocks, block, chunk; /* chunk: pairs in a row of a register */
+  LLVMValueRef b, k, blocks, block, chunk; /* blocks that are summed; pairs in a row of a block, and of a register */
   LLVMValueRef sums;                       /* of blocks that wait */
   LLVMValueRef shape;                      /* the registers' shape, in memory */
   filling filling;
@@ -225,17 +226,28 @@ static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef e
   t->a = LLVMBuildSelect(p->b, packed, at(p, room, nsw_mul(p, nsw_sub(p, i64(p, 0), begin), t->k)), given, "");
 }
 
+/* Sets which blocks are summed: those of the product, or two of them together where each is one chunk. */
+static void choose_blocks(product *p, tiling *t, LLVMValueRef all) {
+  LLVMValueRef one = i64(p, 1), odd = LLVMBuildTrunc(p->b, all, LLVMInt1TypeInContext(p->e.l->llvm), ""),
+               is_chunk = LLVMBuildICmp(p->b, LLVMIntEQ, t->filling.units, t->filling.chunk, "");
+  LLVMValueRef by_two = LLVMBuildAnd(p->b, is_chunk, LLVMBuildNot(p->b, odd, ""), ""),
+               shift = LLVMBuildZExt(p->b, by_two, LLVMTypeOf(one), "");
+  t->blocks = LLVMBuildLShr(p->b, all, shift, "");
+  t->block = LLVMBuildShl(p->b, t->filling.units, shift, "");
+}
+
 void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
   product p = product_of(l, MSC_BF16, true, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   tiling t = {.c = result_of(&p),
               .b = load_buffer(&p, 1),
-              .blocks = load_dim(&p, 4),
               .sums = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * SUMS / PAIRS),
               .shape = msc_ir_stack(&p.e, p.vector, 1)};
-  t.filling = filling_of(&p, load_dim(&p, 1), t.blocks);
-  t.k = units_of_all(&p, &t.filling, load_dim(&p, 1), t.blocks);
-  t.block = t.filling.units, t.chunk = t.filling.chunk;
+  LLVMValueRef blocks = load_dim(&p, 4);
+  t.filling = filling_of(&p, load_dim(&p, 1), blocks);
+  t.k = units_of_all(&p, &t.filling, load_dim(&p, 1), blocks);
+  t.chunk = t.filling.chunk;
+  choose_blocks(&p, &t, blocks);
   place_rows(&p, &t, begin, end);
   multiply_parts(&p, &t, begin, end);
   call_amx(&p, "llvm.x86.tilerelease", 0, NULL);
