@@ -253,7 +253,7 @@ static uint32_t most_collectives(const mscrt_context *c) {
  * on a device without values the thread needs no core. */
 static mscrt_status *start_stream(mscrt_context *c) {
   int local = c->o.local_ranks;
-  bool idle = c->threads * local + local <= c->o.cores, timed = !c->device->holds_values;
+  bool idle = mscrt_has_idle_core(c->threads, local, c->o.cores), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
   return wanted && c->o.ranks > 1 && !c->o.server && !c->device->orders_collectives
              ? mscrt_stream_new(c, idle, most_collectives(c), 1, NULL, mscrt_run_collective, &c->stream)

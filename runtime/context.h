@@ -64,6 +64,7 @@ typedef struct mscrt_record {
   uint32_t num_spans;
   const msc_span *span;          /* memory that it touches, as offsets in the arena, in slot 0 */
   msc_waits waits;               /* it waits for the collectives of the section up to these numbers, from 1 */
+  bool copies;                   /* within the host's memory, where it stands: no core is idle beside the calls */
   bool is_transfer;              /* between the device and host memory or disk, or the host's kernel between two of
                                   * these; the mover runs it */
   uint32_t awaited_transfers;    /* it waits for the transfers of the section up to this number, from 1; 0: for none */

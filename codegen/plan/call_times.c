@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/plan/timeline.h"
+#include "passes/7_lower/target.h"
 #include "passes/7_lower/transfer.h"
 
 /* Returns the time of a transfer; bytes that stay on a rank use no link. */
@@ -81,6 +82,7 @@ bool msc_plan_predict_times(msc_plan *p, const msc_cluster *cluster) {
   static const msc_plan_program one_section;
   msc_cost cost;
   msc_cost_of(cluster, &p->module->mesh, &cost);
+  p->copies_in_place = msc_target_of(p->module)->is_host;
   price_calls(p, &cost);
   if (!p->num_sections) return true;
   MSC_TRY(msc_timeline_run(p, p->num_programs ? p->program : &one_section, &nobody, &p->predicted_step_ns,

@@ -282,6 +282,8 @@ static void note_memory(const simulating *s, uint32_t stage) {
 static void read_plan_file(simulating *s) {
   read_plan_mesh(s);
   s->plan.num_stages = plan_plan_stages_num(s->root) ? plan_plan_stages_num(s->root) : 1;
+  const msc_target *target = msc_target_named(blank_if_absent(plan_plan_target(s->root)));
+  s->plan.copies_in_place = target && target->is_host;
   read_sections(s);
   read_programs(s);
   read_messages(s);

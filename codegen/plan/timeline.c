@@ -20,6 +20,7 @@ typedef struct {
   msc_span *span;      /* of one call */
   uint64_t now;        /* when the last call ends */
   uint64_t exposed;
+  bool copies_in_place;
   const msc_plan_section *section;
   const msc_timeline_watch *watch;
   msc_timeline_event at; /* stage, step, section, micro */
@@ -41,8 +42,13 @@ static size_t count_call_buffers(const msc_plan_call *c) {
   return num;
 }
 
+static bool is_on_disk(const msc_plan_call *c) {
+  return c->buffer[0].space == PLAN_SPACE_DISK || c->buffer[1].space == PLAN_SPACE_DISK;
+}
+
 /* Returns the stream of a collective or transfer; NUM_SIDES: the call runs in the stage's own sequence of calls. */
-static int side_stream_of(const msc_plan_call *c) {
+static int side_stream_of(const msc_plan_call *c, bool copies_in_place) {
+  if (c->kind == PLAN_CALL_KIND_TRANSFER && copies_in_place && !is_on_disk(c)) return NUM_SIDES;
   if (c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL) return MOVER;
   return c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0 ? LINK : NUM_SIDES;
 }
@@ -56,12 +62,14 @@ static timeline new_timeline(const msc_plan *p) {
     for (size_t i = 0; i < s->num_calls; i++) {
       size_t n = count_call_buffers(&s->call[i]);
       if (n > most) most = n;
-      if (side_stream_of(&s->call[i]) < NUM_SIDES) pending += n;
+      if (side_stream_of(&s->call[i], p->copies_in_place) < NUM_SIDES) pending += n;
     }
     if (pending > most_pending) most_pending = pending;
     if (s->num_calls > most_calls) most_calls = s->num_calls;
   }
-  timeline t = {.section = p->section, .span = msc_new_array(p->arena, msc_span, most + 1)};
+  timeline t = {.section = p->section,
+                .span = msc_new_array(p->arena, msc_span, most + 1),
+                .copies_in_place = p->copies_in_place};
   for (int i = 0; i < NUM_SIDES; i++)
     t.side[i] = (side_stream){.hazards = {.pending = msc_new_array(p->arena, msc_pending, most_pending + 1)},
                               .ends = msc_new_array(p->arena, uint64_t, most_calls + 1),
@@ -92,7 +100,9 @@ static void wait_for_side(timeline *t, const side_stream *s, uint32_t number) {
 }
 
 static void run_call(timeline *t, const msc_plan_call *c) {
-  tell(t, MSC_BUSY_CALL, c, t->now, t->now + c->predicted_ns);
+  bool copies = c->kind == PLAN_CALL_KIND_TRANSFER;
+  if (copies) tell(t, MSC_BUSY_TRANSFER, c, t->now, t->now + c->predicted_ns);
+  tell(t, copies ? MSC_WAITS_TRANSFER : MSC_BUSY_CALL, c, t->now, t->now + c->predicted_ns);
   t->now += c->predicted_ns;
 }
 
@@ -106,7 +116,7 @@ static void drop_ended(const timeline *t, side_stream *s) {
 
 /* Starts a call after everything that it waits for has ended. Returns false if the call runs beside the next calls. */
 static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
-  int own = side_stream_of(c);
+  int own = side_stream_of(c, t->copies_in_place);
   size_t num = list_spans(c, t->span);
   for (int i = 0; i < NUM_SIDES; i++) {
     drop_ended(t, &t->side[i]);

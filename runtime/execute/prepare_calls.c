@@ -214,7 +214,10 @@ static void prepare_message(const mscrt_context *c, block *b, plan_call call, ms
 
 static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  if (b->next) r->is_transfer = c->offload || c->device->transfer;
+  bool disk = plan_call_buffers(call, 0).space == PLAN_SPACE_DISK || plan_call_buffers(call, 1).space == PLAN_SPACE_DISK;
+  if (!b->next) return;
+  r->copies = !disk && mscrt_copies_in_place(c);
+  r->is_transfer = !r->copies && (c->offload || c->device->transfer);
 }
 
 /* Prepares a kernel that the host runs beside a GPU: in the order of transfers, as one of them. */

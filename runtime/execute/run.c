@@ -517,7 +517,10 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
     }
     if (c->device->issue) c->device->issue(c, &t);
     MSCRT_CHECK(wait_for_transfers(c, &t, t.record->awaited_transfers));
-    if (t.record->is_transfer && (c->mover || c->device->runs_transfers)) {
+    if (t.record->copies) {
+      MSCRT_CHECK(wait_before_call(c, &t, t.record->waits));
+      MSCRT_CHECK(mscrt_copy_in_place(c, &t));
+    } else if (t.record->is_transfer && (c->mover || c->device->runs_transfers)) {
       t.number = ++moved;
       MSCRT_CHECK(start_transfer(c, &t));
     } else if (t.record->beside) {

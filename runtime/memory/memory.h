@@ -69,6 +69,13 @@ mscrt_status *mscrt_disk_transfer_status(const mscrt_context *c, const mscrt_rec
 /* Drops the pages of a ref on disk from memory, as the host no longer reads them through their address; does nothing
  * for other refs. */
 void mscrt_drop_disk_pages(const mscrt_context *c, plan_ref r);
+/* True if the host has a core for a further thread of each rank. */
+static inline bool mscrt_has_idle_core(int threads, int ranks, int cores) { return (threads + 1) * ranks <= cores; }
+/* True if copies within the host's memory run by the threads of calls, where they stand: a thread of their own would
+ * take a core from these, and be late where none is idle. */
+bool mscrt_copies_in_place(const mscrt_context *c);
+/* Runs such a copy. */
+mscrt_status *mscrt_copy_in_place(mscrt_context *c, const mscrt_execution *t);
 /* Starts the thread of transfers, when calls are prepared. */
 mscrt_status *mscrt_start_mover(mscrt_context *c);
 
@@ -104,7 +111,8 @@ typedef struct {
 
 /* Lets the calling thread, which makes transfers, run soon after it is woken. */
 void mscrt_shorten_slice(void *unused);
-/* Moves a value by the threads of a pool, MSCRT_DISK_DEPTH at most; returns errno, 0 for success. */
+/* Moves a value by the threads of a pool, which are MSCRT_DISK_DEPTH at most if it is on disk; returns errno, 0 for
+ * success. */
 int mscrt_move_value(mscrt_pool *pool, const mscrt_value_transfer *m);
 
 /* ---- row_cache.c: tables of which the device holds rows ---- */

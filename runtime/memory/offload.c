@@ -1,5 +1,5 @@
 /* offload.c: parameters and state that live in memory of the host or in a file on disk, and the transfers between
- * there and the arena, which a thread of their own runs, or the GPU itself. */
+ * there and the arena, which a thread of their own runs, the threads of calls, or the GPU itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -135,6 +135,21 @@ static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscr
   int error = mscrt_move_value(pool, &m);
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_TRANSFER, t, begin);
   return mscrt_disk_transfer_status(c, r, t->step, error);
+}
+
+bool mscrt_copies_in_place(const mscrt_context *c) {
+  bool idle = mscrt_has_idle_core(c->threads, c->o.local_ranks, c->o.cores);
+  if (c->device->runs_transfers || c->plan->target->has_images) return false;
+  return c->device->transfer || !idle; /* the times of a device without memory are as predicted */
+}
+
+mscrt_status *mscrt_copy_in_place(mscrt_context *c, const mscrt_execution *t) {
+  uint32_t released = 0;
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  if (c->device->transfer) MSCRT_CHECK(run_device_transfer(c, c->pool, t, &released));
+  else MSCRT_CHECK(run_transfer(c, c->pool, t, &released));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_TRANSFER_WAIT, t, begin);
+  return NULL;
 }
 
 mscrt_status *mscrt_start_mover(mscrt_context *c) {

@@ -184,8 +184,25 @@ def check_hidden():
             if abs(measured - predicted) <= 0.1:
                 break
         assert late or abs(measured - predicted) <= 0.1, (home, measured, predicted, totals)
+        assert (predicted == 0) == ("disk" not in home["offload"].values()), "copies within memory take the calls' cores"
         shares.append(predicted)
     assert min(shares) < 0.8 and max(shares) > 0.2, shares
+
+
+def check_copied_in_place():
+    """Where no core is idle the threads of calls copy within the host's memory: the step waits as long as they take.
+    With a core to spare a thread of its own does, with the same bits."""
+    compiled(1, HOMES[1])
+    losses = []
+    for threads in (os.cpu_count(), 1):
+        out = call(MSC, "run", "plan.bin", "--threads", str(threads), "--steps", "3", "--seed", "5", "--timing", "--json",
+                   "--data", "x=x.npy", "y=y.npy")
+        lines = [json.loads(line) for line in out.splitlines()]
+        losses.append([line["loss"] for line in lines if "loss" in line])
+        totals = lines[-1]
+        moved, waited = totals["transfer_ms"][0], totals["transfer_wait_ms"][0]
+        assert moved > 0 and (threads == 1 or moved <= waited <= 1.5 * moved + 0.1), (threads, moved, waited)
+    assert losses[0] == losses[1], losses
 
 
 def check_auto():
@@ -320,6 +337,7 @@ def main():
         attempt(check_order)
         attempt(check_told)
         attempt(check_hidden)
+        attempt(check_copied_in_place)
         attempt(check_auto)
         attempt(check_auto_values)
         attempt(check_refused)

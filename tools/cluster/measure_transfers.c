@@ -1,7 +1,8 @@
 /* measure_transfers.c: a folder in; the speed of transfers of offloaded values, to memory of this host and to a file in
  * the folder, out. They are those of runtime/memory/disk.c, of values as large as a layer's, fetched and taken back by
  * turns. In a step some run beside calls, and calls wait for others: the mean of both is taken, of times while the
- * threads of the rank multiply and while they do nothing. */
+ * threads of the rank multiply and while they do nothing. Where no core is left beside these threads they copy within
+ * the host's memory themselves, and nothing else runs meanwhile. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -132,15 +133,16 @@ static int measure_rank(void *arg, int rank, const launcher_line *line) {
   void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mscrt_pool *pool = NULL;
   multiplier x = {0};
-  int error;
-  mscrt_status *s =
-      area == MAP_FAILED ? mscrt_fail(MSCRT_NO_MEMORY, "out of memory") : mscrt_pool_new(1, false, NULL, NULL, &pool);
+  int error = 0, threads = g->m->threads;
+  bool beside = mscrt_has_idle_core(threads, g->m->ranks, g->m->cores);
+  mscrt_status *s = area == MAP_FAILED ? mscrt_fail(MSCRT_NO_MEMORY, "out of memory")
+                                       : mscrt_pool_new(beside ? 1 : threads, !beside, NULL, NULL, &pool);
   if (!s) s = open_multiplier(g, &x);
   if (!s) {
     madvise(area, bytes, MADV_HUGEPAGE); /* as an arena is, and what is offloaded */
     mscrt_shorten_slice(NULL);
     mscrt_value_transfer m = {.arena = area, .host = (uint8_t *)area + g->bytes, .bytes = VALUE};
-    g->board->host_ns[rank] = time_transfers(g, pool, &x, &m, &error);
+    g->board->host_ns[rank] = beside ? time_transfers(g, pool, &x, &m, &error) : time_windows(g, pool, m, &error);
     if (g->folder) s = time_disk(g, rank, pool, &x, m);
   }
   close_multiplier(&x);
