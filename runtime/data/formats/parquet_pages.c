@@ -97,6 +97,20 @@ static void begin_run(numbers *n) {
   n->at += bytes;
 }
 
+/* The next `num` packed numbers. */
+static void take_packed(const numbers *n, uint64_t num, uint32_t *out) {
+  uint64_t bit = n->bit, width = (uint64_t)n->width, mask = ((uint64_t)1 << width) - 1, v;
+  uint64_t last = (bit + num * width) / 8 + sizeof v; /* behind the last word that holds one of them */
+  if (last > (uint64_t)(n->end - n->at)) {
+    for (uint64_t i = 0; i < num; i++) out[i] = (uint32_t)take_bits(n->at, n->end, bit + i * width, n->width);
+    return;
+  }
+  for (uint64_t i = 0; i < num; i++, bit += width) {
+    memcpy(&v, n->at + bit / 8, sizeof v);
+    out[i] = (uint32_t)(v >> bit % 8 & mask);
+  }
+}
+
 enum { AT_ONCE = 256 }; /* numbers that are taken at once */
 
 /* Takes the next numbers, `num` or AT_ONCE of them. Returns how many; 0: they are damaged, or none are wanted. */
@@ -112,8 +126,7 @@ static int64_t take_numbers(numbers *n, int64_t num, uint32_t out[AT_ONCE]) {
       n->run -= some;
       continue;
     }
-    for (uint64_t i = 0; i < some; i++)
-      out[done + i] = (uint32_t)take_bits(n->at, n->end, n->bit + i * (uint64_t)n->width, n->width);
+    take_packed(n, some, out + done);
     n->bit += some * (uint64_t)n->width, n->packed -= some;
     if (n->packed) continue;
     uint64_t bytes = (n->bit + 7) / 8;
@@ -173,10 +186,13 @@ static mscrt_status *decode_words(decoding *d, const uint8_t *at, const uint8_t 
     uint32_t k[AT_ONCE];
     some = take_numbers(&n, num - i, k);
     if (!some) return bad(d, "a value is not in the dictionary");
-    for (int64_t j = 0; j < some; j++) {
-      if (k[j] >= (uint64_t)d->num_words) return bad(d, "a value is not in the dictionary");
-      memcpy(place_of_next(d), (char *)d->word + (size_t)k[j] * 8, 8);
-    }
+    int64_t step = d->step, known = 0;
+    while (known < some && k[known] < (uint64_t)d->num_words) known++;
+    char *out = d->out + d->done * step;
+    const char *word = d->word;
+    for (int64_t j = 0; j < known; j++) memcpy(out + j * step, word + (size_t)k[j] * 8, 8);
+    d->done += known;
+    if (known < some) return bad(d, "a value is not in the dictionary");
   }
   return NULL;
 }
