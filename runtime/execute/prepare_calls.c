@@ -214,7 +214,8 @@ static void prepare_message(const mscrt_context *c, block *b, plan_call call, ms
 
 static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
-  bool disk = plan_call_buffers(call, 0).space == PLAN_SPACE_DISK || plan_call_buffers(call, 1).space == PLAN_SPACE_DISK;
+  bool disk = false;
+  for (uint32_t i = 0; i < 2; i++) disk |= plan_call_buffers(call, i).space == PLAN_SPACE_DISK;
   if (!b->next) return;
   r->copies = !disk && mscrt_copies_in_place(c);
   r->is_transfer = !r->copies && (c->offload || c->device->transfer);

@@ -184,7 +184,7 @@ def check_hidden():
             if abs(measured - predicted) <= 0.1:
                 break
         assert late or abs(measured - predicted) <= 0.1, (home, measured, predicted, totals)
-        assert (predicted == 0) == ("disk" not in home["offload"].values()), "copies within memory take the calls' cores"
+        assert (predicted == 0) == ("disk" not in home["offload"].values()), "copies in memory take the calls' cores"
         shares.append(predicted)
     assert min(shares) < 0.8 and max(shares) > 0.2, shares
 
@@ -195,8 +195,8 @@ def check_copied_in_place():
     compiled(1, HOMES[1])
     losses = []
     for threads in (os.cpu_count(), 1):
-        out = call(MSC, "run", "plan.bin", "--threads", str(threads), "--steps", "3", "--seed", "5", "--timing", "--json",
-                   "--data", "x=x.npy", "y=y.npy")
+        out = call(MSC, "run", "plan.bin", "--threads", str(threads), "--steps", "3", "--seed", "5", "--timing",
+                   "--json", "--data", "x=x.npy", "y=y.npy")
         lines = [json.loads(line) for line in out.splitlines()]
         losses.append([line["loss"] for line in lines if "loss" in line])
         totals = lines[-1]
