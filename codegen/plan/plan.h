@@ -185,7 +185,7 @@ typedef struct msc_plan {
   unsigned char *constants;
   uint64_t constant_bytes, persistent_bytes, input_stride, predicted_step_ns, exposed_comm_ns;
   msc_machine_code code;
-  bool copies_in_place;       /* transfers within the host's memory take the cores of calls: they run where they stand */
+  bool copies_in_place;       /* transfers within the host's memory run where they stand, by the calls' threads */
   bool early_launch;          /* a GPU's kernels that wait by themselves may begin before the one before has ended */
   uint64_t workspace_bytes;   /* what a GPU's libraries need */
   uint64_t memory_bytes;      /* of a rank in all */
