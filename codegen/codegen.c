@@ -155,17 +155,20 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_call *c) {
   const char *dtype = msc_dtype_name((msc_dtype)b->dims[0]);
   if (b->number == MSC_BUILTIN_LAZY)
     return msc_arena_printf(cg->arena, "%s%s_%s_%s%s%s%s%s", lazy[b->dims[MSC_LAZY_KIND]],
-                            c->parts           ? "_parts"
-                            : b->scratch_bytes ? "_of_parts"
-                                               : "",
+                            c->step == MSC_GPU_PARTS ? "_parts"
+                            : b->scratch_bytes       ? "_of_parts"
+                                                     : "",
                             dtype, msc_dtype_name((msc_dtype)b->dims[MSC_LAZY_INDEX_DTYPE]),
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_OK ? "_ok" : "",
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_RATE ? "_rate" : "",
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_NESTEROV ? "_nesterov" : "",
                             b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_PAIR ? "_pair" : "");
   if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], dtype);
-  return msc_arena_printf(cg->arena, "%s_%s_%s", c->merges ? "merge" : names[b->number], dtype,
-                          msc_dtype_name((msc_dtype)b->dims[1]));
+  const char *first = c->step == MSC_GPU_MERGE   ? "merge"
+                      : c->step == MSC_GPU_CLEAR ? "update_clear"
+                      : c->step == MSC_GPU_CLAIM ? "update_claim"
+                                                 : names[b->number];
+  return msc_arena_printf(cg->arena, "%s_%s_%s", first, dtype, msc_dtype_name((msc_dtype)b->dims[1]));
 }
 
 static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_call *c) {

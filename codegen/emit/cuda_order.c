@@ -1,7 +1,7 @@
 /* cuda_order.c: a builtin of ir/abi/builtin.h in; its launches on a GPU, and their code, out. A sort counts, for every
  * element of a run, the elements that come before it, and merges runs in pairs by searching each element in the other
- * run; `unique` counts, in one block, what was sorted so. The others are correct rather than fast: a scan runs along a
- * row in one thread. */
+ * run; `unique` counts, in one block, what was sorted so; of an update each position claims its row. A scan is correct
+ * rather than fast: it runs along a row in one thread. */
 #include "codegen/emit/cuda_builtin.h"
 
 /* ---- scan: in f64 or i64, rounded once ---- */
@@ -193,26 +193,62 @@ static void emit_merge(gpu_builtin *o, LLVMValueRef item) {
                read_stored(o, z.index, element_at(o, z.index, from.indices, at)));
 }
 
-/* ---- update: an item is an element of the result; the last position that names its row wins ---- */
+/* ---- update: the last position that names a row wins ----
+ *
+ * In three launches: the claims of all rows are cleared, each position claims its row, and each element of the result
+ * is copied from the position that has its row, or from x. */
 
-static void emit_update(gpu_builtin *o, LLVMValueRef item) {
-  msc_dtype d = (msc_dtype)o->l->dims[MSC_UPDATE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UPDATE_INDEX_DTYPE];
-  LLVMValueRef n = nth_dim(o, MSC_UPDATE_N), inner = nth_dim(o, MSC_UPDATE_INNER), count = nth_dim(o, MSC_UPDATE_NUM),
-               column, r, last = num(o, -1);
-  LLVMValueRef outer = divide_with_rest(o, divide_with_rest(o, item, inner, &column), n, &r),
-               wanted = add_i64(o, r, nth_dim(o, MSC_UPDATE_START));
+typedef struct {
+  msc_dtype d, index;
+  LLVMValueRef claims, n, inner, count; /* in working memory: the last position of each row, an i64; -1: none */
+} row_update;
+
+static row_update find_update(gpu_builtin *o) {
+  const int64_t *dims = o->l->dims;
+  return (row_update){.d = (msc_dtype)dims[MSC_UPDATE_DTYPE],
+                      .index = (msc_dtype)dims[MSC_UPDATE_INDEX_DTYPE],
+                      .claims = nth_buffer(o, 4),
+                      .n = nth_dim(o, MSC_UPDATE_N),
+                      .inner = nth_dim(o, MSC_UPDATE_INNER),
+                      .count = nth_dim(o, MSC_UPDATE_NUM)};
+}
+
+static void clear_claim(gpu_builtin *o, LLVMValueRef row) {
+  row_update u = find_update(o);
+  LLVMBuildStore(o->b, num(o, -1), element_at(o, MSC_I64, u.claims, row));
+}
+
+/* The row of the position notes it, unless a later one has; an index that is no row is reported. */
+static void claim_row(gpu_builtin *o, LLVMValueRef position) {
+  row_update u = find_update(o);
+  LLVMValueRef named = index_at(o, u.index, nth_buffer(o, 1), position),
+               row = LLVMBuildSub(o->b, named, nth_dim(o, MSC_UPDATE_START), "");
   LLVMValueRef fault = LLVMConstInt(LLVMInt32TypeInContext(o->e.l->llvm), MSC_FAULT_INDEX, false);
-  msc_ir_loop loop;
-  msc_ir_loop_open(&o->e, &loop, num(o, 0), count, 1, 1, &last);
-  LLVMValueRef named = index_at(o, index, nth_buffer(o, 1), loop.index);
-  last = pick_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, named, wanted, ""), loop.index, last);
   store_if(o, LLVMBuildICmp(o->b, LLVMIntUGE, named, nth_dim(o, MSC_UPDATE_WHOLE), ""), 1, &fault,
-           (LLVMValueRef[]){nth_buffer(o, 4)});
-  msc_ir_loop_close(&o->e, &loop, &last);
-  LLVMValueRef at = add_i64(o, mul_i64(o, add_i64(o, mul_i64(o, outer, count), last), inner), column);
+           (LLVMValueRef[]){nth_buffer(o, 5)});
+  LLVMBasicBlockRef then = msc_ir_block(&o->e), after = msc_ir_block(&o->e);
+  LLVMBuildCondBr(o->b, LLVMBuildICmp(o->b, LLVMIntULT, row, u.n, ""), then, after);
+  LLVMPositionBuilderAtEnd(o->b, then);
+  LLVMBuildAtomicRMW(o->b, LLVMAtomicRMWBinOpMax, element_at(o, MSC_I64, u.claims, row), position,
+                     LLVMAtomicOrderingMonotonic, false);
+  LLVMBuildBr(o->b, after);
+  LLVMPositionBuilderAtEnd(o->b, after);
+}
+
+static void copy_update(gpu_builtin *o, LLVMValueRef item) {
+  row_update u = find_update(o);
+  LLVMValueRef column, row, outer = divide_with_rest(o, divide_with_rest(o, item, u.inner, &column), u.n, &row),
+                            last = read_stored(o, MSC_I64, element_at(o, MSC_I64, u.claims, row));
+  LLVMValueRef at = add_i64(o, mul_i64(o, add_i64(o, mul_i64(o, outer, u.count), last), u.inner), column);
   LLVMValueRef source = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, last, num(o, 0), ""),
-                                element_at(o, d, nth_buffer(o, 0), item), element_at(o, d, nth_buffer(o, 2), at));
-  LLVMBuildStore(o->b, read_stored(o, d, source), element_at(o, d, nth_buffer(o, 3), item));
+                                element_at(o, u.d, nth_buffer(o, 0), item), element_at(o, u.d, nth_buffer(o, 2), at));
+  LLVMBuildStore(o->b, read_stored(o, u.d, source), element_at(o, u.d, nth_buffer(o, 3), item));
+}
+
+static void emit_update(gpu_builtin *o, msc_gpu_step step, LLVMValueRef item) {
+  if (step == MSC_GPU_CLEAR) clear_claim(o, item);
+  else if (step == MSC_GPU_CLAIM) claim_row(o, item);
+  else copy_update(o, item);
 }
 
 /* ---- unique: one block, behind a sort into working memory; each thread has a part of the sorted elements ---- */
@@ -339,7 +375,7 @@ static int64_t place_of_set(const msc_sort_merges *m, int at, bool is_unique) {
 static void set_sort_launch(msc_builtin_call *g, const msc_sort_merges *m, int at, bool is_unique) {
   int64_t *dims = g->launch.dims, run = MSC_SORT_RUN;
   for (int i = 1; i < at; i++) run *= 2;
-  g->merges = at > 0;
+  g->step = at ? MSC_GPU_MERGE : MSC_GPU_LAST;
   g->launch.num_dims = MSC_GPU_SORT_DIMS;
   if (at < m->num_merges) dims[MSC_SORT_K] = dims[MSC_SORT_N];
   dims[MSC_GPU_SORT_RUN] = run;
@@ -358,10 +394,21 @@ static void set_unique_launch(msc_builtin_call *g, const msc_sort_merges *m) {
 /* Makes the launch one that adds up parts for the lazy update behind it. */
 static void set_parts_launch(msc_builtin_call *g) {
   int64_t *dims = g->launch.dims, num = dims[MSC_LAZY_NUM];
-  g->parts = true;
+  g->step = MSC_GPU_PARTS;
   g->launch.extent = (uint64_t)((num + MSC_LAZY_PART - 1) / MSC_LAZY_PART * dims[MSC_LAZY_INNER]);
   g->launch.num_dims = MSC_GPU_LAZY_DIMS, g->launch.num_scalars = 0;
   for (; num; num /= 2) dims[MSC_GPU_LAZY_STEPS]++;
+}
+
+/* Makes the launch number `at` of an update's three. Only the second one reports faults, for which the last buffer
+ * is. */
+static void set_update_launch(msc_builtin_call *g, size_t at) {
+  static const msc_gpu_step steps[] = {MSC_GPU_CLEAR, MSC_GPU_CLAIM, MSC_GPU_LAST};
+  g->step = steps[at];
+  g->launch.checks = g->step == MSC_GPU_CLAIM;
+  if (!g->launch.checks) g->num_buffers--;
+  if (g->step == MSC_GPU_CLEAR) g->launch.extent = (uint64_t)g->launch.dims[MSC_UPDATE_N];
+  if (g->step == MSC_GPU_CLAIM) g->launch.extent = (uint64_t)g->launch.dims[MSC_UPDATE_NUM];
 }
 
 /* Fills in the launch of one kernel: a builtin, or the sort in front of `unique`, with all buffers of the op. */
@@ -375,10 +422,10 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
                                           size_t *out_num) {
   enum { COUNT = 3 }; /* the buffer of `unique` that its sort does not have */
   bool is_unique = l->number == MSC_BUILTIN_UNIQUE, sorts = l->number == MSC_BUILTIN_SORT || is_unique,
-       has_parts = l->number == MSC_BUILTIN_LAZY && l->scratch_bytes;
+       has_parts = l->number == MSC_BUILTIN_LAZY && l->scratch_bytes, updates = l->number == MSC_BUILTIN_UPDATE;
   msc_builtin_launch sort = is_unique ? msc_sort_of_unique(l) : *l;
   msc_sort_merges merges = sorts ? msc_merges_of_sort(&sort) : (msc_sort_merges){0};
-  size_t num = *out_num = 1 + (size_t)merges.num_merges + is_unique + has_parts;
+  size_t num = *out_num = 1 + (size_t)merges.num_merges + is_unique + has_parts + 2 * (size_t)updates;
   msc_builtin_call *launch = msc_new_array(arena, msc_builtin_call, num);
   for (size_t i = 0; i < num; i++) {
     msc_builtin_call *g = &launch[i];
@@ -388,6 +435,7 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
     if (is_last) set_unique_launch(g, &merges);
     else if (sorts) set_sort_launch(g, &merges, (int)i, is_unique);
     else if (has_parts && i == 0) set_parts_launch(g);
+    else if (updates) set_update_launch(g, i);
     if (is_unique && !is_last) g->buffer[COUNT] = g->buffer[--g->num_buffers];
     else if (sorts && !is_unique && !merges.num_merges)
       g->buffer[g->num_buffers++] = 1; /* no working memory: any buffer stands for it */
@@ -406,10 +454,12 @@ void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueR
   LLVMPositionBuilderAtEnd(o.b, then);
   switch (o.l->number) {
     case MSC_BUILTIN_SCAN: emit_scan(&o, item); break;
-    case MSC_BUILTIN_SORT: launch->merges ? emit_merge(&o, item) : emit_sort(&o, item); break;
+    case MSC_BUILTIN_SORT: launch->step == MSC_GPU_MERGE ? emit_merge(&o, item) : emit_sort(&o, item); break;
     case MSC_BUILTIN_UNIQUE: emit_unique(&o, item); break;
-    case MSC_BUILTIN_LAZY: launch->parts ? msc_emit_cuda_lazy_parts(&o, item) : msc_emit_cuda_lazy(&o, item); break;
-    default: emit_update(&o, item);
+    case MSC_BUILTIN_LAZY:
+      launch->step == MSC_GPU_PARTS ? msc_emit_cuda_lazy_parts(&o, item) : msc_emit_cuda_lazy(&o, item);
+      break;
+    default: emit_update(&o, launch->step, item);
   }
   LLVMBuildBr(o.b, after);
   LLVMPositionBuilderAtEnd(o.b, after);

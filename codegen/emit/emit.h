@@ -329,11 +329,13 @@ enum {
 enum { MSC_GPU_UNIQUE_INDICES = MSC_UNIQUE_DIMS, MSC_GPU_UNIQUE_COUNTS, MSC_GPU_UNIQUE_DIMS };
 /* That of a lazy update's parts: the steps of a search by halves among the numbers. */
 enum { MSC_GPU_LAZY_STEPS = MSC_LAZY_DIMS, MSC_GPU_LAZY_DIMS };
+/* What a launch does for its op: all, or what is left behind other launches, which merge the runs of a sort, add up
+ * parts of the gradients of a lazy update, or clear and make the claims of an update. */
+typedef enum { MSC_GPU_LAST, MSC_GPU_MERGE, MSC_GPU_PARTS, MSC_GPU_CLEAR, MSC_GPU_CLAIM } msc_gpu_step;
 /* A launch of a builtin, and which buffers of the op it takes. */
 typedef struct {
   msc_builtin_launch launch;
-  bool merges; /* on a GPU: the runs of a sort */
-  bool parts;  /* on a GPU: adds up parts of the gradients of a lazy update */
+  msc_gpu_step step;
   size_t num_buffers;
   uint32_t buffer[MSC_MOST_BUILTIN_BUFFERS + 1]; /* and working memory */
 } msc_builtin_call;

@@ -103,6 +103,7 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->dims[MSC_UPDATE_NUM] = msc_type_elems(operand_type(op, 1));
   l->dims[MSC_UPDATE_WHOLE] = msc_fact_read(op, whole, x->dim[axis]);
   l->extent = (uint64_t)count_elems(x, 0, axis);
+  if (msc_target_of_op(op)->is_gpu) l->scratch_bytes = whole_lines((uint64_t)x->dim[axis], MSC_I64);
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
 
@@ -207,7 +208,7 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   for (size_t i = 0; i < op->num_in; i++) l.bytes += (uint64_t)msc_type_bytes(operand_type(op, i));
   for (size_t i = 0; i < op->num_out; i++) l.bytes += (uint64_t)msc_type_bytes(op->out[i].type);
   if (l.number == MSC_BUILTIN_LAZY) l.bytes = lazy_bytes(op);
-  else if (l.scratch_bytes) {
+  else if (l.scratch_bytes && l.number != MSC_BUILTIN_UPDATE) {
     msc_builtin_launch sort = l.number == MSC_BUILTIN_UNIQUE ? msc_sort_of_unique(&l) : l;
     l.bytes *= 1 + (uint64_t)msc_merges_of_sort(&sort).num_merges;
   }
