@@ -1,6 +1,7 @@
 /* check_cpu.c: checks the CPU features that the code of a plan needs, by LLVM's names, against those that CPU and
  * operating system offer. */
 #include <cpuid.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -77,17 +78,17 @@ static bool is_state_saved(state s) {
 }
 
 /* Linux saves the registers of AMX for processes that have asked for it, and only then may these use them.  Asking
- * twice does nothing. */
-static bool may_use_tiles(void) {
+ * twice does nothing.  Returns 0, or why Linux refuses: ENOSPC if a thread has a signal stack that is too small. */
+static int ask_for_tiles(void) {
   enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
-  return syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
+  return syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) ? errno : 0;
 }
 
 static bool has_feature_row(size_t row) {
   uint32_t r[4];
   if (!__get_cpuid_count(rows[row].leaf, rows[row].subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
   return (r[rows[row].reg] >> rows[row].bit & 1) && is_state_saved((state)rows[row].state) &&
-         (rows[row].state != AMX_STATE || may_use_tiles());
+         (rows[row].state != AMX_STATE || !ask_for_tiles());
 }
 
 static bool is_feature_offered(const char *name) {
@@ -126,7 +127,10 @@ mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {
   }
   if (!n) return NULL;
   const char *cpu = plan_plan_cpu(p->root);
-  return mscrt_fail(MSCRT_ENVIRONMENT,
-                    "the plan was made for CPU %s; this one lacks: %s.  Compile on this machine, or with --mcpu",
-                    cpu ? mscrt_clean_text(cpu, SIZE_MAX, clean, sizeof clean) : "(unnamed)", missing);
+  bool is_stack_small = strstr(missing, "amx-tile") && ask_for_tiles() == ENOSPC;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "the plan was made for CPU %s; this one lacks: %s.  %s",
+                    cpu ? mscrt_clean_text(cpu, SIZE_MAX, clean, sizeof clean) : "(unnamed)", missing,
+                    is_stack_small ? "A signal stack (sigaltstack) of this process is too small for the registers: "
+                                     "enlarge it, or compile with --mcpu cooperlake"
+                                   : "Compile on this machine, or with --mcpu");
 }

@@ -1,10 +1,15 @@
 /* plan.c: checks the plan loader: damaged, inconsistent or foreign plans are refused with a reason; accepted ones
  * can be run. */
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -114,6 +119,22 @@ static void foreign_plans_are_refused(void **state) {
   if (!MSC_SANITIZED) expect_text(open_text(&t), MSCRT_ENVIRONMENT, "this one lacks: address-sanitizer");
   t.feature = "+sse2";
   expect_ok(open_text(&t));
+}
+
+/* Linux allows AMX to no process with a signal stack that cannot hold its registers. */
+static void small_signal_stacks_are_named(void **state) {
+  enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
+  static char memory[4096];
+  (void)state;
+  plan_text t = everything();
+  stack_t small = {.ss_sp = memory, .ss_size = sizeof memory}, before;
+  assert_int_equal(sigaltstack(&small, &before), 0);
+  bool refused = syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) && errno == ENOSPC;
+  t.feature = "amx-tile";
+  if (refused) expect_text(open_text(&t), MSCRT_ENVIRONMENT, "amx-tile.  A signal stack (sigaltstack) of this process");
+  else printf("skipped: this machine has no AMX that a small signal stack would forbid\n");
+  assert_int_equal(sigaltstack(&before, NULL), 0);
+  if (refused) expect_ok(open_text(&t));
 }
 
 /* ---- one false thing at a time ---- */
@@ -437,9 +458,9 @@ static void parts_begin_as_the_whole(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(foreign_plans_are_refused),       cmocka_unit_test(several_at_once_may_be_said),
-      cmocka_unit_test(false_plans_are_refused),         cmocka_unit_test(products_have_room),
-      cmocka_unit_test(shared_columns_are_whole_tiles),  cmocka_unit_test(parts_begin_as_the_whole),
-      cmocka_unit_test(changed_plans_are_refused_or_run)};
+      cmocka_unit_test(foreign_plans_are_refused),       cmocka_unit_test(small_signal_stacks_are_named),
+      cmocka_unit_test(several_at_once_may_be_said),     cmocka_unit_test(false_plans_are_refused),
+      cmocka_unit_test(products_have_room),              cmocka_unit_test(shared_columns_are_whole_tiles),
+      cmocka_unit_test(parts_begin_as_the_whole),        cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
