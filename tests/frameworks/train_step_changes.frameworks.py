@@ -18,7 +18,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import msc  # noqa: E402
-from eager_steps import USES, check, cross_entropy, data, says, use  # noqa: E402
+from eager_steps import USES, Eager, check, cross_entropy, data, says, use  # noqa: E402
 
 
 def layers():
@@ -245,6 +245,20 @@ def autocast():
             ours, theirs = step(x, y), cross_entropy(other(x), y).item()
         assert ours != exact and abs(ours - theirs) < 4e-3, (ours, theirs, exact)
         assert step(x, y) == exact and step._compiled == 2
+
+
+@use(layers, lambda m: torch.optim.AdamW(m.parameters(), 1e-2), ranks=(1,))
+def momentum_in_cycles(step, module, optimizer):
+    """A plan for each pair of betas, and a warning at the fifth."""
+    scheduler, told = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-2, total_steps=8), []
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(6):
+            told.append(step(*data()))
+            scheduler.step()
+    texts = [str(w.message) for w in found if "compiles plan 5" in str(w.message)]
+    assert texts[:1] == texts and (isinstance(step, Eager) or texts and texts[0].endswith("needs one: betas")), texts
+    return told
 
 
 # ---- looked at on several ranks, between steps, without sync() ----

@@ -92,6 +92,11 @@ class Modes:
             and _ambient() == self._ambient
         )
 
+    def changed(self):
+        """Names of what is another now, where it has a name."""
+        watched = [w for w in (*self._words, *self._watched) if isinstance(w, Names)]
+        return list(dict.fromkeys(str(n) for w in watched for n in w.changed()))
+
     def are_same_types(self):
         """True if the parameters have the element types and shapes that they had, which differ only where somebody
         gave them other memory."""

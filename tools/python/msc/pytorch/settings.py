@@ -22,7 +22,7 @@ class Names:
         self._all, self._absent = dictionary, absent
         plain = [n for n in names if _is_plain(values[n])]
         self._read = itemgetter(*plain, *plain[:1]) if plain else None  # two names at least: a tuple
-        self._values = self._read(values) if plain else ()
+        self._plain, self._values = plain, self._read(values) if plain else ()
         self._objects = [(n, values[n]) for n in names if n not in set(plain)]
 
     def are_same(self):
@@ -34,6 +34,15 @@ class Names:
             )
         except KeyError:
             return False
+
+    def changed(self):
+        """The names under which something else stands."""
+        before = dict(zip(self._plain, self._values), **dict(self._objects))
+        return [n for n, v in before.items() if n not in self._all or not _is_equal(self._all[n], v)]
+
+
+def _is_equal(now, before):
+    return now == before if _is_plain(now) and _is_plain(before) else _is_same(now, before)
 
 
 def _is_plain(value):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 
 import torch
@@ -17,6 +18,9 @@ from msc.pytorch.modes import Modes, attributes_read
 from msc.pytorch.no_gradients import NoGradients, refuse
 from msc.pytorch.optimizer import count_steps
 from msc.pytorch.values import values_of
+
+
+_MANY = 4  # plans for inputs of the same sizes: more are made for something that changes all the time
 
 
 class Loss(float):
@@ -193,6 +197,7 @@ class TrainStep:
             live.watch(self.module, self._look)
         made = next((m for m in self._plans.get(key, ()) if m.is_right()), None)
         if not made:
+            self._warn_of_many(key)
             made = self._compile(inputs, named)
             self._plans.setdefault(key, []).append(made)
         self._made, self._values, plan = made, made.values, made.plan
@@ -211,6 +216,15 @@ class TrainStep:
         self._no_gradients = NoGradients(self.optimizer)
         self._key, self._rates, self._written = key, None, self._versions()
         self._note_state()
+
+    def _warn_of_many(self, key):
+        if len(self._plans.get(key, ())) == _MANY:
+            names = ", ".join(self._made.modes.changed()) or "parts, parameters, hooks or constants"
+            warnings.warn(
+                f"msc.train_step compiles plan {_MANY + 1} for inputs of the same sizes, as every value of what has "
+                f"changed needs one: {names}",
+                stacklevel=4,
+            )
 
     @uncollected()
     def _compile(self, inputs, named):
