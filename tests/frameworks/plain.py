@@ -300,7 +300,23 @@ def _masked():
     return Masked(), (torch.randn(8, 8), torch.tensor([0, 1, 2, 3, 4, 0, 2, 1]), holes)
 
 
+class Waves(nn.Module):
+    """Both parts of Fourier transforms along one dimension, two and all, each scaled in another way."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 5)
+
+    def forward(self, x, y):
+        x = self.first(x)
+        one = torch.fft.fft(torch.fft.fft(x, dim=1), norm="ortho")
+        two, all_but_batch = torch.fft.fft2(x, norm="forward"), torch.fft.fftn(x.tanh(), dim=(1, 2))
+        mixed = one.real - one.imag + 2 * two.imag - two.real + all_but_batch.imag
+        return F.cross_entropy(self.last(mixed.mean(1)), y)
+
+
 MODELS = {
+    "waves": lambda: (Waves(), (torch.randn(BATCH, 7, 6), _classes(5))),
     "recurrent": lambda: (Recurrent(), (_words(9), _classes(5))),
     "translator": lambda: (Translator(), (_words(7), _words(4))),
     "denoiser": lambda: (Denoiser(), (torch.randn(BATCH, 3, 8, 8), _classes(50), torch.randn(BATCH, 3, 8, 8))),

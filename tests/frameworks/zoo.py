@@ -127,6 +127,10 @@ def _transformers(name, attention):
     if name == "deberta":  # products of which each head shares one operand over the batch
         config = tr.DebertaConfig(**small, relative_attention=True, pos_att_type=["c2p", "p2c"])
         return _language_model(tr.DebertaForMaskedLM, config, mask=True)
+    if name == "fnet":  # Fourier transforms in place of attention
+        del small["num_attention_heads"]
+        config = tr.FNetConfig(**small, use_tpu_fourier_optimizations=False)
+        return _language_model(tr.FNetForMaskedLM, config)
     if name == "prophetnet":
         config = tr.ProphetNetConfig(
             vocab_size=WORDS,
@@ -172,7 +176,7 @@ TRANSFORMERS = [
     f"{n}/{a}"
     for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
     for a in ("eager", "sdpa")
-] + ["mamba", "bloom", "gemma2", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet"]
+] + ["mamba", "bloom", "gemma2", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet", "fnet"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
 TIMM = {
     "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from msc.ops import Error
 from msc.pytorch.aten import DTYPES, RANDOM, ROWS, TORCH, Call, Decompose, Refused, dtype_of, is_known
-from msc.pytorch import chosen
+from msc.pytorch import chosen, fourier
 from msc.pytorch import linear_algebra  # noqa: F401: registers decompositions
 from msc.pytorch.decompositions import DECOMPOSITIONS
 
@@ -203,6 +203,10 @@ class Converter:
             return chosen.translate(self, node, name_of(node.target))
         types = [_type(v) for v in (val if isinstance(val, (list, tuple)) else [val])]
         name = name_of(node.target)
+        if is_complex := [v for v in (node, *node.all_input_nodes) if _is_complex(v.meta.get("val"))]:
+            if name not in fourier.TAKEN:
+                raise Refused(f"{_unknown_type(is_complex[0].meta['val'])} elements")
+            return self._computed(node, types)
         if any(t and t[0] is None for t in types):
             raise Refused(f"{_unknown_type(val)} elements")
         folded = self._fold(node, name, types)
@@ -360,6 +364,10 @@ def _unknown_type(val):
         for v in (val if isinstance(val, (list, tuple)) else [val])
         if isinstance(v, torch.Tensor) and v.dtype not in DTYPES
     )
+
+
+def _is_complex(val):
+    return isinstance(val, torch.Tensor) and val.is_complex()
 
 
 def _tensors(value):
