@@ -6,7 +6,9 @@
  * of the pairs by fma in ascending order from zero, the second ones likewise, the two sums to each other, and that to
  * the sum so far; denormals are taken as zero, and zero is made of them.  Blocks are added as the
  * tree of product.c.  A block of one chunk is added to the block before it by the same instruction: two such blocks are
- * summed as one of two chunks, so that half as many sums are stored.
+ * summed as one of two chunks, so that half as many sums are stored.  It makes zero of their sum if that is a denormal,
+ * which ranks that have one of the blocks each do not when they add up: such a sum, below 2^-126, is the only one whose
+ * bits depend on the number of ranks.
  *
  * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
 #include "codegen/emit/product_result.h"
