@@ -240,9 +240,13 @@ def made_positive(x):
 
 
 def many_faults(x):
-    y = torch.fft.fft(x).real
+    y = torch.fft.fft(x).abs()
     z = torch.poisson(x.abs())
     return y + z + torch.poisson(x.abs())
+
+
+def by_counts(x):
+    return torch.cat([2 * part for part in x.split((x > 0).long().sum(0).tolist())])
 
 
 def test_refusals():
@@ -256,6 +260,7 @@ def test_refusals():
     refused(lambda x: x if torch.rand([]) < 0.5 else -x, "a number drawn at", here)
     refused(lambda x: x[x > 0].cumsum(0).sum() + x.masked_select(x > 1).std(), "2 kinds", "one by one", here)
     refused(lambda x: x[x[:, 0] > 0], "depends on data", here)
+    refused(by_counts, "4 x item", "the size of its result depends on data", here)
     refused(made_positive, "PyTorch cannot export", "GuardOnDataDependent")
 
 

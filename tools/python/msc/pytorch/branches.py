@@ -112,7 +112,8 @@ def _computed(node, known):
     """The tensor that a node of the graph so far gives, if it depends on no input and is not drawn; None: it does."""
     if node not in known:
         known[node] = None  # while it is looked at
-        is_call = node.op == "call_function" and torch.Tag.nondeterministic_seeded not in node.target.tags
+        tags = getattr(node.target, "tags", ())  # an item of a tuple has none
+        is_call = node.op == "call_function" and torch.Tag.nondeterministic_seeded not in tags
         if is_call and all(_computed(n, known) is not None for n in node.all_input_nodes):
             args, words = torch.fx.map_arg((node.args, node.kwargs), lambda n: known[n])
             known[node] = node.target(*args, **words)
