@@ -234,7 +234,8 @@ static void check_subnormal_sums(int vector_bytes, int64_t block) {
     for (int64_t k = 0; k < s.k; k++) msc_tensor_set(&p.a, i * s.k + k, k % block ? 0 : 0x1p-63);
   for (int64_t j = 0; j < s.n; j++) {
     double apart = j % 40 == 7 ? 1.25 : -1.25;
-    for (int64_t k = 0; k < s.k; k++) msc_tensor_set(&p.b, k * s.n + j, k % block ? 0 : k ? -0x1p-63 * apart : 0x1.8p-63);
+    for (int64_t k = 0; k < s.k; k++)
+      msc_tensor_set(&p.b, k * s.n + j, k % block ? 0 : k ? -0x1p-63 * apart : 0x1.8p-63);
   }
   multiply(run, &p, &kernels);
   compare(&p);
