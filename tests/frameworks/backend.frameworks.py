@@ -137,6 +137,21 @@ def inference():
             assert off <= 1e-6, f"inference of {b}: off by {off}"
 
 
+def kept_for_backward():
+    """What the backward can compute again from the rest is not kept for it: x + 1."""
+    torch._dynamo.reset()
+
+    def gated(x):
+        return (x * torch.sigmoid(x * 1.7) * (x + 1).tanh()).sum(0)
+
+    x = torch.randn(1000, requires_grad=True)
+    y = torch.compile(gated, backend="msc")(x)
+    kept = {t.untyped_storage().data_ptr(): t.nbytes for t in y.grad_fn.saved_tensors}
+    assert sum(kept.values()) <= 3 * x.nbytes, kept
+    (gradient,), (wanted,) = torch.autograd.grad(y, x), torch.autograd.grad(gated(x), x)
+    near("gradient of what is computed again", gradient.tolist(), wanted.tolist())
+
+
 def several_ranks():
     """Graphs that ranks share, in the forward and the backward; keys of whole steps are refused."""
     torch._dynamo.reset()
@@ -246,6 +261,7 @@ def main():
     check("encoder", Encoder, "tokens", (4, 4, 3, 4), sgd, (1, 2))
     check("dropout", lambda: Encoder(0.1), "tokens", (4, 4, 3), sgd, ())
     inference()
+    kept_for_backward()
     several_ranks()
     fallbacks()
     dropout_is_drawn()

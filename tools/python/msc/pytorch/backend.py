@@ -10,6 +10,7 @@ import torch
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -172,7 +173,13 @@ def backend(module, example_inputs, *, options=None):
             "graphs of which msc does not know the batch"
         )
     compiler = _compiler(dict(options or {}))
-    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler)
+    compiled = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        # the backward computes again what is cheap, in kernels that it has anyway, rather than that it is kept
+        partition_fn=min_cut_rematerialization_partition,
+    )
     if any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for x in example_inputs):
         with sdpa_kernel(SDPBackend.MATH):  # else its statistics are f32
             return compiled(module, example_inputs)
