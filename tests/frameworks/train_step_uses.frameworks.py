@@ -301,10 +301,18 @@ def errors():
                 assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), before.values()))
             if ranks == 1:
                 says(lambda: step(x.requires_grad_(), y), msc.Error, "input input wants a gradient")
-                says(lambda: step(x.detach(), y[:3]), msc.Error, "PyTorch cannot export")
+                x = x.detach()
+                says(lambda: step(x, y[:3]), msc.Error, "PyTorch cannot export")
+                says(lambda: step(x[:, :7], y), msc.Error, f"; at {__file__}:")  # no line of the network is the user's
+                says(lambda: step(x, y, y), msc.Error, "Sequential takes 1 inputs, not 2")
+                says(lambda: step(x.to("meta"), y), msc.Error, "input input is a tensor on meta: ")
+                says(lambda: step(x.to_sparse(), y), msc.Error, "input input is a tensor of layout torch.sparse_coo on")
         assert not [t for t in threading.enumerate() if type(t).__name__ == "_Rank"]
         step.close()
         assert all(p.isfinite().all() for p in module.parameters())
+    says(lambda: msc.train_step(module, cross_entropy, "adam"), msc.Error, "needs an optimizer of PyTorch, not 'adam'")
+    says(lambda: msc.train_step(3, cross_entropy, sgd(module)), msc.Error, "needs a module of PyTorch, not 3")
+    says(lambda: msc.train_step(module, cross_entropy, sgd(module), ranks="2"), msc.Error, "ranks='2': a whole number")
 
 
 def steps_that_differ():

@@ -7,6 +7,7 @@ import inspect
 import io
 import itertools
 import logging
+import os
 import traceback
 import warnings
 
@@ -18,6 +19,8 @@ from torch.utils import _pytree as pytree
 from msc.ops import Error
 from msc.pytorch import alignment, branches, chosen, own_gradients
 from msc.pytorch.convert import NOT_THE_USERS
+
+_OF_PYTHON = os.path.dirname(contextlib.__file__)
 
 
 class Step(torch.nn.Module):
@@ -214,6 +217,8 @@ def flat_inputs(args, words, labels, module, taken):
     parameters = []
     for name, repeats in _positional(module.forward, len(args)):
         parameters += [f"{name}{i}" for i in range(len(args) - len(parameters))] if repeats else [name]
+    if len(args) > len(parameters):
+        raise Error(f"{type(module).__name__} takes {len(parameters)} inputs, not {len(args)}, labels not counted")
     named = list(zip(parameters, args)) + list(words.items())
     all_named = [(n, v, _is_label_name(n)) for n, v in named] + [(n, v, True) for n, v in labels.items()]
     out, taken = [], set(taken)
@@ -282,7 +287,14 @@ def _quiet():
 
 
 def _first_lines(e):
-    """What an error says, and the line outside of PyTorch where it was raised."""
+    """What an error says, and the user's line where it was raised, or from which this was called."""
     lines = [line for line in str(e).splitlines() if line.strip()]
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith(NOT_THE_USERS)]
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if _is_users(f)]
+    frames = frames or [f for f in traceback.extract_stack() if _is_users(f)]
     return " ".join(lines[:2])[:600] + (f"; at {frames[-1].filename}:{frames[-1].lineno}" if frames else "")
+
+
+def _is_users(frame):
+    """False for lines of PyTorch, of this package, of Python's own modules, and of code that was made of text."""
+    name = frame.filename
+    return name != "<string>" and not name.startswith(NOT_THE_USERS) and os.path.dirname(name) != _OF_PYTHON

@@ -162,6 +162,9 @@ class TrainStep:
             if are_tensors and [id(v) for v in found.values()] == [id(v) for v in inputs]:
                 self._names[len(inputs)] = tuple(found)
         for name, t in found.items():
+            if not t.is_cpu or t.layout is not torch.strided:
+                kind = "" if t.layout is torch.strided else f" of layout {t.layout}"
+                raise Error(f"input {name} is a tensor{kind} on {t.device}: a step reads dense ones in the host's memory")
             if t.requires_grad:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
             if not t.numel():
@@ -397,8 +400,11 @@ def train_step(
     made longer by zeros, is among the inputs.
 
     Raises msc.Error with everything that msc cannot translate, at the first call."""
-    if optimizer is None:
-        raise Error("msc.train_step needs an optimizer")
+    for given, kind, what in ((module, torch.nn.Module, "a module"), (optimizer, torch.optim.Optimizer, "an optimizer")):
+        if not isinstance(given, kind):
+            raise Error(f"msc.train_step needs {what} of PyTorch, not {given!r:.80}")
+    if not isinstance(ranks, int):
+        raise Error(f"ranks={ranks!r}: a whole number")
     if not any(p.requires_grad for group in optimizer.param_groups for p in group["params"]):
         raise Error("none of the optimizer's parameters requires a gradient: there is nothing to train")
     words = {"labels": labels, "clip_norm": clip_norm, "batch_dims": batch_dims, "plan": plan, "mesh": mesh}
