@@ -382,6 +382,10 @@ def test_hints():
         lambda: package.annotate(net, "nothing.*", recompute=True),
         lambda: package.annotate(net.layers[0], recompte=True),
         lambda: package.annotate(net.layers[0][0].weight, recompute=True),
+        lambda: package.annotate(net.layers[0], pipeline_stage="first"),
+        lambda: package.shard(net.layers[0][0], in_strategy="x"),
+        lambda: package.shard(net.layers[0][0], in_strategy=(2, 1)),
+        lambda: package.shard(net.layers[0][0]),
         lambda: package.export(net, (x, y), plan={"layers.1.0": "diagonal"}, mesh={"tp": 2}, **words),
     ):
         try:

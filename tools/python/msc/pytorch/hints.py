@@ -26,6 +26,8 @@ def annotate(target, pattern=None, **hints):
         for name in hints:
             if name not in known:
                 raise Error(f"{what} has no hint {name}; known: {', '.join(known)}")
+        if isinstance(t, torch.nn.Module):
+            _hint_fields(hints, BLOCK_HINTS)  # where it is said, what has the wrong kind is refused
         _store(t, "hints", hints)
 
 
@@ -34,16 +36,17 @@ def shard(target, pattern=None, *, in_strategy=None, out_strategy=None):
     with a number of parts for each of its dimensions.  A linear layer is x [M, K] times w [K, N], whatever way
     PyTorch keeps w.
     Modules may be meant by a pattern, as in annotate."""
+    said = {"in_strategy": in_strategy, "out_strategy": out_strategy}
+    said = {name: strategy for name, strategy in said.items() if strategy is not None}
+    if not said:
+        raise Error("msc.shard needs in_strategy or out_strategy")
+    _hint_fields(said)  # here, what is no strategy is refused
     for t in (
         [target] if pattern is None else [m for m in _matching(target, pattern) if isinstance(m, torch.nn.Module)]
     ):
         if not isinstance(t, torch.nn.Module):
             raise Error("msc.shard takes a module; a parameter's layout is msc.annotate(parameter, layout=...)")
-        _store(
-            t,
-            "strategy",
-            {k: v for k, v in (("in_strategy", in_strategy), ("out_strategy", out_strategy)) if v is not None},
-        )
+        _store(t, "strategy", said)
 
 
 def _store(target, kind, values):

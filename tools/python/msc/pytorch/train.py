@@ -164,7 +164,7 @@ class TrainStep:
         for name, t in found.items():
             if not t.is_cpu or t.layout is not torch.strided:
                 kind = "" if t.layout is torch.strided else f" of layout {t.layout}"
-                raise Error(f"input {name} is a tensor{kind} on {t.device}: a step reads dense ones in the host's memory")
+                raise Error(f"input {name} is a tensor{kind} on {t.device}: a step reads dense ones of the host")
             if t.requires_grad:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
             if not t.numel():
@@ -400,7 +400,8 @@ def train_step(
     made longer by zeros, is among the inputs.
 
     Raises msc.Error with everything that msc cannot translate, at the first call."""
-    for given, kind, what in ((module, torch.nn.Module, "a module"), (optimizer, torch.optim.Optimizer, "an optimizer")):
+    kinds = (module, torch.nn.Module, "a module"), (optimizer, torch.optim.Optimizer, "an optimizer")
+    for given, kind, what in kinds:
         if not isinstance(given, kind):
             raise Error(f"msc.train_step needs {what} of PyTorch, not {given!r:.80}")
     if not isinstance(ranks, int):
