@@ -458,8 +458,39 @@ static value_list new_value_list(fuser *z, const region *r, bool in) {
   return (value_list){0, msc_new_array(z->pass->scratch, msc_value *, room)};
 }
 
+/* The value computed before the region that v, a result of one of its ops, has the elements of, in their order; NULL:
+ * v is computed in the region, or what it shows is an argument, which may be overwritten before v is read. */
+static msc_value *shown_by(const fuser *z, const region *r, msc_value *v) {
+  while (is_inside_region(z, r, v->def) && msc_form_of(v->def) == MSC_FORM_RESHAPE) v = v->def->in[0].value;
+  return v->def && !msc_is_constant_op(v->def) && !is_inside_region(z, r, v->def) ? v : NULL;
+}
+
+/* Gives other ops outside of the region reshapes of their own of what its ops only reshape: as views these cost
+ * nothing, from a kernel they would be copies. */
+static void reshape_for_users(fuser *z, const region *r) {
+  for (size_t i = 0; i < r->num; i++) {
+    msc_value *v = &r->op[i]->out[0], *shown = msc_form_of(r->op[i]) == MSC_FORM_RESHAPE ? shown_by(z, r, v) : NULL;
+    msc_op *view = NULL;
+    for (msc_use *u = shown ? v->uses : NULL, *next; u; u = next) {
+      next = u->next;
+      if (is_inside_region(z, r, u->user) || msc_info(u->user)->flags & MSC_TERMINATOR) continue;
+      if (!view) {
+        view = msc_op_new(z->f, OP_reshape, 1, &shown, 1, r->op[i]->loc);
+        msc_op_put(view, msc_fact_shape(z->pass->ctx, v->type->rank, v->type->dim));
+        msc_op_copy_attr(view, r->op[i], MSC_FACT(recompute));
+        msc_op_copy_attr(view, r->op[i], MSC_FACT(primitive_target));
+        view->name = r->op[i]->name, view->id = r->op[i]->id;
+        view->out[0].type = v->type, view->out[0].whole = v->whole;
+        msc_append(z->f->body, view);
+      }
+      msc_set_operand(u->user, (size_t)(u - u->user->in), &view->out[0]);
+    }
+  }
+}
+
 /* Moves the region's ops into the body of a new op at the end of the function. */
 static void build_fused_op(fuser *z, const region *r) {
+  reshape_for_users(z, r);
   value_list in = new_value_list(z, r, true), out = new_value_list(z, r, false);
   collect_region_values(z, r, &in, &out);
   const msc_op *named = r->op[r->num - 1];
