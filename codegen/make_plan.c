@@ -75,6 +75,16 @@ static packed pack_program(const msc_module *m) {
 
 /* ---- runs of the passes ---- */
 
+/* What a strategy must not exceed to be worth a plan: the bytes that it keeps over the step, and the time of a step, as
+ * the search predicts it. */
+typedef struct {
+  uint64_t most_kept;
+  int64_t most_ns;
+  int64_t known_kept, known_ns; /* a strategy of just these figures has a plan; -1: none has */
+} strategy_bounds;
+
+static const strategy_bounds no_bounds = {UINT64_MAX, INT64_MAX, -1, -1};
+
 /* One run of the passes from `propagated` on, and what was noted at its checkpoints. */
 typedef struct {
   msc_context *ctx;
@@ -84,16 +94,21 @@ typedef struct {
   const msc_decision *decision;
   size_t num_decisions;
   int64_t step_ns, least_step_ns, least_plan_ns; /* facts of the search; -1: there was none */
-  uint64_t most_kept; /* a strategy that keeps more over the step ends the run */
+  const strategy_bounds *within; /* a strategy beyond them ends the run */
 } compilation;
 
 static int64_t kept_bytes(const msc_func *f) { return msc_fact_read(f, kept_bytes, INT64_MAX); }
+
+static bool is_within(const strategy_bounds *b, const msc_func *f) {
+  int64_t kept = kept_bytes(f), ns = msc_fact_read(f, step_ns, 0);
+  return (uint64_t)kept <= b->most_kept && ns <= b->most_ns && !(kept == b->known_kept && ns == b->known_ns);
+}
 
 /* Called at every checkpoint: notes what was decided there, and chooses what is recomputed. */
 static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   compilation *c = compiled;
   msc_func *f = msc_step_func(m);
-  if (at == MSC_AT_searched && f && (uint64_t)kept_bytes(f) > c->most_kept) return false;
+  if (at == MSC_AT_searched && f && !is_within(c->within, f)) return false;
   uint64_t begin = msc_clock_ns();
   if (at == MSC_AT_searched) c->searched = pack_program(m);
   if (at == MSC_AT_searched && f) {
@@ -145,10 +160,10 @@ static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
 }
 
 /* Makes the plan of a module at `propagated`; it may need more memory than there is: above `code_limit` it gets no code
- * yet.  NULL after a report, and without one if the strategy keeps more than `most_kept` bytes over the step. */
-static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept,
-                           uint64_t code_limit) {
-  compilation c = {.ctx = ctx, .o = options, .step_ns = -1, .most_kept = most_kept};
+ * yet.  NULL after a report, and without one if the strategy is not within the bounds. */
+static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options,
+                           const strategy_bounds *within, uint64_t code_limit) {
+  compilation c = {.ctx = ctx, .o = options, .step_ns = -1, .within = within};
   if (options->without_code) code_limit = 0;
   msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
@@ -203,24 +218,30 @@ msc_module *msc_reparse(msc_context *ctx, const msc_compile_options *o, const ch
 }
 
 /* A run with a bound on what the strategy keeps over the step. */
-typedef struct {
-  int64_t room;       /* bytes; 0: no bound */
-  uint64_t most_kept; /* a strategy that keeps more gets no plan */
-  msc_plan *plan;     /* or NULL */
-  msc_arena *arena;   /* in which it was made */
-  msc_module *copy;   /* of which it was made; NULL: of the module that was given */
-  int64_t kept;       /* more than `room` where no strategy keeps less */
-  bool limited;       /* the bound decided */
+typedef struct bounded_run {
+  int64_t room;                     /* bytes; 0: no bound */
+  strategy_bounds within;           /* a strategy beyond them gets no plan */
+  const struct bounded_run *freely; /* of a run that takes data parallelism: the one that was free; else NULL */
+  msc_plan *plan;                   /* or NULL */
+  msc_arena *arena;                 /* in which it was made */
+  msc_module *copy;                 /* of which it was made; NULL: of the module that was given */
+  int64_t kept;                     /* more than `room` where no strategy keeps less */
+  bool limited;                     /* the bound decided */
+  const char *compared;             /* the strategies that the search's bound covers; NULL: all */
 } bounded_run;
 
 /* Makes the plan of a module at the checkpoint `propagated` within the bound of r, and fills the rest of r. */
 static void make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, bounded_run *r) {
   msc_func *f = msc_step_func(m);
   if (f) msc_func_put(f, msc_fact_search_room(r->room));
-  r->plan = make_plan(ctx, m, o, r->most_kept, (uint64_t)msc_limit_of_options(ctx, o));
+  if (f && r->freely) msc_func_put(f, msc_fact_batch_cut(r->freely->plan->search.least_step_ns));
+  if (f && r->freely && r->freely->compared) msc_func_put(f, msc_fact_compared(ctx, r->freely->compared));
+  r->plan = make_plan(ctx, m, o, &r->within, (uint64_t)msc_limit_of_options(ctx, o));
   const msc_attr_value *limited = r->plan ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
   r->kept = r->plan ? kept_bytes(f) : INT64_MAX;
   r->limited = limited && limited->b;
+  const msc_attr_value *compared = r->plan ? msc_func_attr(f, MSC_FACT(compared)) : NULL;
+  r->compared = compared ? compared->s : NULL;
 }
 
 /* The search for a plan that fits: the module at `propagated` as text, and the best plan so far with what it keeps. */
@@ -268,7 +289,7 @@ static bool verify_copy(const fitting *t) {
 static bool shrink_plan(fitting *t) {
   while (msc_plan_rank_bytes(t->best.plan) > (uint64_t)t->limit && t->best.kept > 1) {
     int64_t room = next_room(t->best.kept);
-    bounded_run r = {.room = room < t->limit ? room : t->limit, .most_kept = UINT64_MAX};
+    bounded_run r = {.room = room < t->limit ? room : t->limit, .within = no_bounds};
     if (r.room < t->least) return true; /* the search would find the same strategy again */
     MSC_TRY(run_again(t, &r));
     if (msc_plan_rank_bytes(r.plan) >= msc_plan_rank_bytes(t->best.plan)) {
@@ -287,19 +308,35 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
-/* Makes the plan of an unbounded search, and keeps it if it is better than the best so far. Makes none if it would
- * certainly exceed the limit while the best one does, too: a plan needs at least half of the bytes that its strategy
- * keeps. */
-static void try_unbounded(fitting *t, bool may_fit) {
+/* Makes the plan of another run, if its strategy is within the bounds of r, and keeps it if it is better than the best
+ * so far. */
+static void try_run(fitting *t, bounded_run r) {
   msc_diag_mark before = msc_mark_diags(t->ctx);
-  bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best.plan)};
   bool made = run_again(t, &r);
+  if (made && r.freely) r.plan->search = r.freely->plan->search; /* what was found, whatever is taken */
   if (made && is_better_plan(t->limit, r.plan, t->best.plan)) {
     take_plan(t, &r);
     return;
   }
   if (made) msc_arena_free(r.arena);
   msc_forget_diags(t->ctx, before);
+}
+
+/* Tries the plan of an unbounded search. Makes none if it would certainly exceed the limit while the best one does,
+ * too: a plan needs at least half of the bytes that its strategy keeps. */
+static void try_unbounded(fitting *t, bool may_fit) {
+  bounded_run r = {.within = no_bounds};
+  if (!may_fit) r.within.most_kept = 2 * msc_plan_rank_bytes(t->best.plan);
+  try_run(t, r);
+}
+
+/* Tries the plan of data parallelism beside one that fits. The search prices ops one by one; what kernels fuse, and
+ * collectives that run beside other work, are known of whole plans only, and there data parallelism may come out
+ * faster. By the search's own prices it then takes up to a half more. */
+static void try_batch_cut(fitting *t) {
+  int64_t found = t->best.plan->search.step_ns;
+  bounded_run r = {.within = {2 * (uint64_t)t->limit, found + found / 2, t->best.kept, found}, .freely = &t->best};
+  if (found >= 0) try_run(t, r);
 }
 
 /* Makes the fastest plan that fits.  The search is bounded by what a strategy keeps over the step, with an eighth more
@@ -311,8 +348,10 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
   all.of_text = msc_pass_memory_new(scratch);
   fitting t = {.ctx = ctx, .o = o, .limit = msc_limit_of_options(ctx, o)};
   bounded_run *first = &t.best;
-  *first = (bounded_run){.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
-  bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;
+  *first = (bounded_run){.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .within = no_bounds};
+  bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true,
+       tries_batch = msc_config_devices(o->config) > 1;
+  all.without_code |= tries_batch; /* which of the plans is taken turns out later */
   uint64_t begin = msc_clock_ns();
   t.text = msc_print_text(m, scratch, &t.bytes);
   msc_end_phase(o, "modules copied", begin);
@@ -323,14 +362,16 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
     if (first->room && first->kept > first->room) t.least = first->kept;
     bool fits = msc_plan_rank_bytes(first->plan) <= (uint64_t)t.limit;
     if (first->room && first->limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
-    ok = shrink_plan(&t) && verify_copy(&t);
+    ok = shrink_plan(&t);
+    if (ok && tries_batch && msc_plan_rank_bytes(t.best.plan) <= (uint64_t)t.limit) try_batch_cut(&t);
+    ok = ok && verify_copy(&t);
   }
   msc_arena_free(scratch);
   msc_plan *best = t.best.plan;
-  return ok && best && (o->without_code || make_code(best, o)) ? best : NULL;
+  return ok && best && (options->without_code || make_code(best, options)) ? best : NULL;
 }
 
 msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   return shard_searches_time(options->config) ? search_plans(ctx, m, options)
-                                              : make_plan(ctx, m, options, UINT64_MAX, UINT64_MAX);
+                                              : make_plan(ctx, m, options, &no_bounds, UINT64_MAX);
 }

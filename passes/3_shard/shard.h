@@ -105,6 +105,9 @@ bool shard_take_parts(const shard_graph *g, int64_t parts, uint32_t *used, uint8
 
 /* By group: the letter of its leader that carries the batch of the inputs, or -1. */
 const int8_t *shard_batch_letters(const shard_graph *g);
+/* Cuts the batch over all digits of the mesh in every group that nobody decided and that is not the optimizer's; its
+ * other letters stay whole. out_cut: by group. Returns shard_batch_letters. */
+const int8_t *shard_cut_batches(shard_graph *g, bool *out_cut);
 
 /* ---- pin.c ---- */
 

@@ -116,46 +116,55 @@ static bool deal_digits(strategy_reader *an, int group) {
 /* ---- the mode's default: the batch letter ---- */
 
 /* Gives the letter every digit with which the rules still allow its parts; with `even` they must be equal, too. */
-static void assign_digits(const strategy_reader *an, shard_group *group, int letter, bool even) {
+static void assign_digits(const shard_graph *g, shard_group *group, int letter, bool even) {
   msc_assignment *a = &group->digits;
   a->num[letter] = 0;
-  for (int i = 0; i < an->g.atoms.num; i++) {
+  for (int i = 0; i < g->atoms.num; i++) {
     a->atom[letter][a->num[letter]++] = (uint8_t)i;
-    bool fits = !even || msc_rule_divides(&group->rule, a, &an->g.atoms, letter);
-    if (!fits || !shard_allows(&an->g, (int)(group - an->g.group), a)) a->num[letter]--;
+    bool fits = !even || msc_rule_divides(&group->rule, a, &g->atoms, letter);
+    if (!fits || !shard_allows(g, (int)(group - g->group), a)) a->num[letter]--;
   }
 }
 
 /* The number of elements in the letter's largest part. */
-static int64_t largest_part(const strategy_reader *an, const shard_group *group, int letter) {
+static int64_t largest_part(const shard_graph *g, const shard_group *group, int letter) {
   int64_t parts = 1, size = group->rule.letter[letter].size;
-  for (int i = 0; i < group->digits.num[letter]; i++) parts *= an->g.atoms.atom[group->digits.atom[letter][i]].size;
+  for (int i = 0; i < group->digits.num[letter]; i++) parts *= g->atoms.atom[group->digits.atom[letter][i]].size;
   return (size + parts - 1) / parts;
 }
 
 /* Cuts the batch letter by the digits that divide its size, or by all digits if that makes the largest part smaller: 12
  * samples on 5 ranks become 3, 3, 2, 2 and 2. All other letters stay whole. */
-static void cut_batch(strategy_reader *an, shard_group *group, int letter) {
+static void cut_batch(const shard_graph *g, shard_group *group, int letter) {
   if (letter >= 0) {
-    assign_digits(an, group, letter, true);
-    int64_t even = largest_part(an, group, letter);
-    assign_digits(an, group, letter, false);
-    if (largest_part(an, group, letter) >= even) assign_digits(an, group, letter, true);
+    assign_digits(g, group, letter, true);
+    int64_t even = largest_part(g, group, letter);
+    assign_digits(g, group, letter, false);
+    if (largest_part(g, group, letter) >= even) assign_digits(g, group, letter, true);
   }
   group->closed = (1u << group->rule.num_letters) - 1;
-  group->by = MSC_DECIDER_DEFAULT;
+}
+
+const int8_t *shard_cut_batches(shard_graph *g, bool *out_cut) {
+  const int8_t *letter = shard_batch_letters(g);
+  const bool *is_optimizers = shard_optimizer_ops(g->arena, g->func);
+  for (size_t i = 0; i < g->num_groups; i++) {
+    out_cut[i] = !g->group[i].by && !is_optimizers[g->group[i].leader->id];
+    if (out_cut[i]) cut_batch(g, &g->group[i], letter[i]);
+  }
+  return letter;
 }
 
 /* Cuts the batch of every op that nothing else cuts, and warns once where a product's batch cannot be cut. */
 static void apply_default(strategy_reader *an) {
-  const int8_t *letter = shard_batch_letters(&an->g);
-  const bool *is_optimizers = shard_optimizer_ops(an->g.arena, an->g.func);
+  bool *cut = msc_new_array(an->g.arena, bool, an->g.num_groups);
+  const int8_t *letter = shard_cut_batches(&an->g, cut);
   const shard_group *first = NULL; /* with a product whose batch stays whole */
   int64_t size = 0, num = 0;
   for (size_t i = 0; i < an->g.num_groups; i++) {
     shard_group *group = &an->g.group[i];
-    if (!group->by && !is_optimizers[group->leader->id]) cut_batch(an, group, letter[i]);
-    else continue;
+    if (!cut[i]) continue;
+    group->by = MSC_DECIDER_DEFAULT;
     bool whole = letter[i] >= 0 && an->devices > 1 && !group->digits.num[letter[i]] &&
                  msc_info(group->leader)->cost == MSC_COST_FLOPS;
     if (whole && !first) first = group, size = group->rule.letter[letter[i]].size;

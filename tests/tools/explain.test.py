@@ -228,7 +228,8 @@ def searched(model, plan):
         'mesh={"x":2,"y":4}', "--json"
     ], 0, lambda text: "", None)
 
-subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "free.fbs", "--batch", "4096"], check=True)
+# The strategy of this network is that of the search: whole plans of data parallelism are predicted slower.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "free.fbs", "--batch", "2048"], check=True)
 searched("free.fbs", "free.bin")
 free = explained("free.bin dense2")
 figures, instead = free["figures"], next(o["instead"] for o in free["ops"] if o["op"] == "dense2")

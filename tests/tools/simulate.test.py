@@ -3,8 +3,10 @@
 one product and of its all_reduce are those of a description written by hand; the trace says the same as the figures;
 a model that the command compiles itself is simulated as its plan is."""
 import json
+import subprocess
+import sys
 
-from expect import Expect, write
+from expect import Expect, need_package, write
 from small_models import two_products
 
 expect = Expect()
@@ -184,6 +186,17 @@ for mode in ("auto_parallel", "data_parallel"):
     step[mode] = simulated("many.bin", "--cluster", "narrow.json")["step_ms"]
 expect.check(f"16 micro-batches take {step}", step["auto_parallel"] <= 1.001 * step["data_parallel"])
 
+# ---- what a search finds is no slower than data parallelism, whose kernels fuse more of the loss here ----
+
+need_package()
+subprocess.run([sys.executable, "-m", "msc.models", "gpt", "-o", "gpt.fbs",
+                *"--layers 1 --hidden 256 --heads 4 --seq 256 --batch 64 --vocab 50304".split()], check=True)
+for options in ("", "--set compute_type=bf16", "--set micro_size=4"):
+    step = {mode: json.loads(expect(["simulate", "gpt.fbs", "--json", *f"--cluster h100 --target cuda {options} --set "
+                                     f"device_num=8 --set parallel_mode={mode}".split()], 0, None).stdout)["step_ms"]
+            for mode in ("auto_parallel", "data_parallel")}
+    expect.check(f"with {options or 'nothing'} a step takes {step}", step["auto_parallel"] <= step["data_parallel"])
+
 # ---- what is said, and what is wrong ----
 
 cluster("small.json", memory=100000)
@@ -201,7 +214,7 @@ expect("simulate four.bin --target cpu", 1, lambda err: "" if "--target is for m
 expect("simulate four.bin --set device_num=2", 1, lambda err: "" if "device_num is 2" in err else "the key")
 expect("simulate four.bin -o four.bin", 1, lambda err: "" if "four.bin" in err else "the file")
 expect("simulate", 2, "msc simulate: error: needs PLAN|MODEL (msc simulate --help)\n")
-expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many", "deep", "not")),
+expect.no_files(*(f"{n}.bin" for n in ("one", "four", "pipe", "again", "cut", "own", "many", "deep", "not")), "gpt.fbs",
                 *(f"{n}.mlir" for n in ("one", "two", "four", "again", "cut", "many", "deep", "not")),
                 *(f"{n}.json" for n in ("c", "slow", "fast", "links", "small", "t", "plain",
                                          "begins", "narrow", "deep")))

@@ -247,6 +247,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   shard_time_search t = {
       .pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_work = MAX_WORK, .time_to_beat = INT64_MAX};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
+  const msc_attr_value *batch_cut = msc_func_attr(f, MSC_FACT(batch_cut));
+  if (batch_cut) shard_cut_batches(&t.g, msc_new_array(t.g.arena, bool, t.g.num_groups));
   shard_model_of(&t.g, &t.m);
   t.keeps_propagated = !shard_searches_time(pass->config);
   t.bucket = shard_bucket_of(t.g.func);
@@ -256,6 +258,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   if (pass->options && pass->options->time_limit_s > 0)
     t.deadline_s = msc_clock_seconds() + pass->options->time_limit_s;
   recall_searches(&t);
+  if (batch_cut) t.answers = NULL; /* they are those to another question */
   t.initial_digits = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.best_digits = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.state = msc_new_array(t.g.arena, int, t.m.num_vars);
@@ -269,6 +272,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
             : is_free_mesh(&t) ? search_all_meshes(&t)
                                : search_given_mesh(&t));
   if (t.keeps_propagated) t.bound = 0; /* it holds only for strategies that keep what propagation decided */
+  if (batch_cut) t.bound = batch_cut->i;
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(free_mesh));
   if (room)
     msc_func_put(f, msc_fact_kept_bytes(t.found.bytes)), msc_func_put(f, msc_fact_limited(t.limited || t.charge > 0));
@@ -279,6 +283,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   msc_func_put(f, msc_fact_least_step_ns(t.bound));
   int64_t devices = msc_mesh_size(t.g.mesh) * msc_config_int(pass->config, MSC_KEY_pipeline_stages);
   msc_func_put(f, msc_fact_least_plan_ns(shard_least_ns(&t.m, &t.cost, devices)));
+  if (batch_cut) return true;
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(compared));
   if (t.bound && name_compared(&t)) msc_func_put(f, msc_fact_compared(t.g.ctx, name_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);

@@ -5,7 +5,8 @@
  * memory. The first two keep the bytes that live over a step within a limit: memory_limit, else the device's memory.
  * The fact search_room = BYTES of the function replaces it, for a driver that compiles the plan and then knows the
  * memory of a whole step: 0 is no limit, and a limit that no strategy keeps is raised to the least. The search then
- * leaves kept_bytes, the bytes that its strategy keeps.
+ * leaves kept_bytes, the bytes that its strategy keeps.  The fact batch_cut = NS, of such a driver too, leaves to the
+ * search only what data parallelism leaves open; NS is the bound of the search that was free, which this one repeats.
  *
  * The searches leave `sharding` and `by` on leaders, and in auto_parallel:
  *   least_step_ns = NS, compared = "..."   on the function: no strategy that `compared` names takes less time; without
