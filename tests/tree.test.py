@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sources and READMEs of the tree: lines of C, Python, tables, schemas and prose within 120 columns; a line for every
 source file in the README of its folder, or of the nearest one above; files that READMEs name and that exist; comments
-in front of declarations that have a subject of their own. Prints what is not so."""
+in front of declarations that have a subject of their own; tests that can be executed. Prints what is not so."""
 import ast
 import os
 import re
@@ -109,6 +109,8 @@ for path, text in sorted(texts.items()):
                    if name not in existing and name not in FOREIGN]
     if markdown:
         faults += [f"{path}: names {name}, which is not there" for name in named_files(text) if name not in existing]
+    if re.search(r"\.(test|slow|frameworks)\.py$", path) and not os.access(path, os.X_OK):
+        faults.append(f"{path}: cannot be executed")
     stem = os.path.basename(path).split(".")[0]
     if not markdown and not path.startswith("tests/") and not re.search(rf"\b{stem}\b", readme_of(path, readmes)):
         faults.append(f"{path}: no line in its folder's README")
