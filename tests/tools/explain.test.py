@@ -246,6 +246,14 @@ for one in instead[:2]:
     expect.check(f"cost of the user's way: {told['figures']}", told["figures"]["free_ns"] == figures["step_ns"])
     asked = json.loads(expect(["explain", "free.bin", "dense2", "--instead", one["way"]["cuts"], "--json"]).stdout)
     expect.check("asked", [o["instead"] for o in asked["ops"] if "instead" in o] == [[one]])
+# Of this one data parallelism's whole plan is the fastest, though the search priced another strategy lower: told so.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "wide.fbs", "--batch", "8192"], check=True)
+expect("compile wide.fbs -o wide.bin --set device_num=8 --set parallel_mode=auto_parallel", 0, lambda text: "", None)
+taken = explained("wide.bin")["search"]
+expect.check(f"data parallelism {taken}, {free['search']}",
+             taken["data_parallel"] and not free["search"]["data_parallel"])
+expect.check(f"its own figure {taken}", taken["step_ns"] > taken["at_least_ns"])
+expect.check("it is said", b"data parallelism was taken: " in expect("explain wide.bin").stdout)
 # A step of training pays nothing for the model's other outputs: they are for evaluation.
 dumped = subprocess.run([MSC, "dump", "free.fbs"], capture_output=True, text=True, check=True).stdout
 with open("forced.mlir", "w") as out:
@@ -437,5 +445,5 @@ for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir",
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
                 "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin", "stages.fbs", "stages.bin",
-                "rows.mlir", "rows.bin", "many.bin")
+                "rows.mlir", "rows.bin", "many.bin", "wide.fbs", "wide.bin")
 expect.done()

@@ -264,6 +264,8 @@ static void print_head(cli_output *out, const json_t *all) {
   const json_t *search = json_object_get(all, "search");
   double ns = member_number(search, "step_ns"), least = member_number(search, "at_least_ns");
   if (!search) return;
+  if (json_is_true(json_object_get(search, "data_parallel")))
+    cli_printf(out, "data parallelism was taken: its whole plan is predicted faster than what the search found\n");
   const char *of = member_text(search, "compared");
   double micro = member_number(search, "micro_batches");
   cli_printf(out, "the search's own figure is %.3f ms", ns / 1e6);

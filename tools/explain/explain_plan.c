@@ -394,9 +394,10 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   const msc_attr_value *compared = f ? msc_func_attr(f, MSC_FACT(compared)) : NULL;
   if (ns && least && ns->kind == MSC_ATTR_INT && least->kind == MSC_ATTR_INT)
     json_object_set_new(all, "search",
-                        json_pack("{s:I, s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns",
+                        json_pack("{s:I, s:I, s:I, s:s, s:b}", "step_ns", (json_int_t)ns->i, "at_least_ns",
                                   (json_int_t)least->i, "micro_batches", (json_int_t)msc_fact_read(f, micro, 1),
-                                  "compared", compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
+                                  "compared", compared && compared->kind == MSC_ATTR_STR ? compared->s : "all",
+                                  "data_parallel", msc_func_attr(f, MSC_FACT(batch_cut)) != NULL));
   int64_t rank = -1;
   ok = ok && cli_rank(c, cli_recorded(text_or_empty(plan_plan_config(root)), "global_rank"), ranks, &rank);
   if (ok && rank >= 0) json_object_set_new(all, "rank", rank_json(&e, rank));
