@@ -1,5 +1,7 @@
 """What tests of msc.train_step share: loops that run on PyTorch and on msc, and must end with the same numbers."""
 
+import warnings
+
 import torch
 from torch import nn
 
@@ -90,3 +92,15 @@ def says(act, kind, *texts):
         assert all(t in str(e) for t in texts), f"{texts} are not in: {e}"
     else:
         raise AssertionError(f"nothing says: {texts}")
+
+
+def run(wanted, *acts):
+    """Checks all uses and calls all acts, or those that `wanted` names."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    for case in USES:
+        if not wanted or case[0].__name__ in wanted:
+            check(*case)
+    for act in acts:
+        if not wanted or act.__name__ in wanted:
+            act()

@@ -18,7 +18,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import msc  # noqa: E402
-from eager_steps import USES, Eager, check, cross_entropy, data, says, use  # noqa: E402
+from eager_steps import Eager, cross_entropy, data, run, says, use  # noqa: E402
 
 
 def layers():
@@ -346,16 +346,4 @@ def hooks():
                 step(*data())
 
 
-def main():
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    wanted = sys.argv[1:]
-    for case in USES:
-        if not wanted or case[0].__name__ in wanted:
-            check(*case)
-    for act in (unread_settings, autocast, gradients, hooks):
-        if not wanted or act.__name__ in wanted:
-            act()
-
-
-main()
+run(sys.argv[1:], unread_settings, autocast, gradients, hooks)

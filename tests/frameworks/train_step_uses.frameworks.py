@@ -21,7 +21,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import msc  # noqa: E402
-from eager_steps import USES, Eager, check, cross_entropy, data, perceptron, says, state_of, use  # noqa: E402
+from eager_steps import Eager, cross_entropy, data, perceptron, run, says, state_of, use  # noqa: E402
 
 # ---- looked at between steps ----
 
@@ -499,17 +499,5 @@ def interrupts():
         assert run.stdout.read().endswith("closed\n") and run.wait(60) == 0, f"interrupted with {ranks} ranks"
 
 
-def main():
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    wanted = sys.argv[1:]
-    for case in USES:
-        if not wanted or case[0].__name__ in wanted:
-            check(*case)
-    acts = (two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs)
-    for act in acts + (lengths_in_buckets, hooks_on_gradients, habits_of_loops, left_open, interrupts):
-        if not wanted or act.__name__ in wanted:
-            act()
-
-
-main()
+run(sys.argv[1:], two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs,
+    lengths_in_buckets, hooks_on_gradients, habits_of_loops, left_open, interrupts)
