@@ -99,23 +99,27 @@ static const plan_ref *rest_buffers(calling *c, const msc_op *rest, msc_value *c
   return all;
 }
 
+/* Appends the kernels of one op of the rest to *last, a product's call or an epilogue. */
+static bool append_rest(calling *c, const msc_op *gemm, const msc_rest *rest, msc_plan_call **last) {
+  msc_kernel_call k;
+  MSC_TRY(msc_codegen_add(c->cg, rest->op, &k));
+  const plan_ref *all = rest_buffers(c, rest->op, rest->result, k.scratch_bytes);
+  for (size_t i = 0; i < k.num_launches && k.scratch_bytes <= c->p->workspace_bytes; i++) {
+    MSC_TRY(check_units(gemm, &k.launch[i]));
+    *last = (*last)->epilogue = msc_new(c->p->arena, msc_plan_call);
+    fill_launch(c, *last, gemm, all, &k.launch[i]);
+    (*last)->bytes = (*last)->flops = 0; /* those of the product's call are of all that it does */
+  }
+  return true;
+}
+
 /* Gives a call of a GPU's library the kernels that do what the library does besides the product, for a library that
  * refuses to, or takes longer. */
 static bool add_rest(calling *c, msc_op *gemm, msc_plan_call *call) {
-  msc_op *rest;
-  msc_value *result[MSC_REST_RESULTS];
-  msc_kernel_call k;
-  MSC_TRY(msc_insert_rest(gemm, &rest, result));
-  if (!rest) return true;
-  bool ok = msc_codegen_add(c->cg, rest, &k);
-  const plan_ref *all = ok ? rest_buffers(c, rest, result, k.scratch_bytes) : NULL;
-  for (size_t i = 0; ok && i < k.num_launches && k.scratch_bytes <= c->p->workspace_bytes; i++) {
-    ok = check_units(gemm, &k.launch[i]);
-    call = call->epilogue = msc_new(c->p->arena, msc_plan_call);
-    fill_launch(c, call, gemm, all, &k.launch[i]);
-    call->bytes = call->flops = 0; /* those of the product's call are of all that it does */
-  }
-  msc_op_erase(rest);
+  msc_rests rests;
+  bool ok = msc_insert_rests(gemm, &rests);
+  for (size_t i = 0; ok && i < rests.num; i++) ok = append_rest(c, gemm, &rests.op[i], &call);
+  for (size_t i = 0; i < rests.num; i++) msc_op_erase(rests.op[i].op);
   return ok;
 }
 

@@ -7,7 +7,7 @@
 #define MSCRT_CANDIDATES 8 /* most algorithms that are measured for a product */
 
 /* A product is one call of the library, or `apart`: the library only multiplies and adds, and the epilogue of the
- * product's calls, a kernel of the plan, does the rest. */
+ * product's calls, kernels of the plan, do the rest. */
 typedef struct {
   bool used, apart;
   lt_product whole, plain;       /* the library's part in both cases; plain: NULL where it is never apart */

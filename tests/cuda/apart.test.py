@@ -2,6 +2,7 @@
 """apart: products whose library only multiplies, and kernels do the rest: with a library that refuses all else, told
 once, with the losses of one that does not; and where this was measured to be faster, of each product by itself, once
 and alike on all ranks.  The stand-in plays the library."""
+import array
 import json
 import os
 import random
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from network import write_gpt  # noqa: E402
+from network import write_gpt, write_npy  # noqa: E402
 from program import call, run_on_standin  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -26,9 +27,17 @@ def demand(holds, *what):
         sys.exit(" ".join(map(str, what)))
 
 
-def compile_plan(*keys):
+def write_ffn(rng, samples, batch):
+    """ffn.fbs, layers of 64 to 512 columns with a relu, and x.npy and y.npy with random images and numbers."""
+    write_npy("x.npy", array.array("f", [rng.random() for _ in range(samples * 784)]), [samples, 784])
+    write_npy("y.npy", array.array("i", [rng.randrange(10) for _ in range(samples)]), [samples])
+    call(sys.executable, "-m", "msc.models", "ffn", "--flat", "--batch", str(batch), "--optimizer", "adam", "-o",
+         "ffn.fbs")
+
+
+def compile_plan(*keys, model="gpt"):
     words = [word for key in keys for word in ("--set", key)]
-    call(MSC, "compile", "gpt.fbs", "-o", "gpt.bin", "--target", "cuda", "--dump-dir", "dump", *words)
+    call(MSC, "compile", f"{model}.fbs", "-o", "plan.bin", "--target", "cuda", "--dump-dir", "dump", *words)
 
 
 def run(*options, ranks=1, **env):
@@ -37,15 +46,15 @@ def run(*options, ranks=1, **env):
         os.unlink("log")
     env = {**os.environ, "LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
            "MSC_STANDIN_LOG": "log", **env}
-    done = subprocess.run([MSC, "run", "gpt.bin", "-n", str(ranks), "--threads", "1", "--steps", "3", "--seed", "5",
+    done = subprocess.run([MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", "3", "--seed", "5",
                            "--json", "--data", "x=x.npy", "y=y.npy", *options], capture_output=True, text=True, env=env)
     demand(done.returncode == 0, done)
     losses = [json.loads(line)["loss"] for line in done.stdout.splitlines() if '"loss"' in line]
     return losses, done.stderr, [line.split()[1] for line in open("log")]
 
 
-def check_refused(dtype, *keys):
-    compile_plan(f"compute_type={dtype}", *keys)
+def check_refused(dtype, *keys, model="gpt"):
+    compile_plan(f"compute_type={dtype}", *keys, model=model)
     wanted, said, calls = run()
     losses, told, more = run(MSC_STANDIN_EPILOGUES="0")
     worst = max(abs(a - b) / abs(a) for a, b in zip(wanted, losses))
@@ -87,7 +96,10 @@ def main():
     check_measured(2)
     write_gpt(random.Random(4), 1, 128, 16, 128, 16)  # sums over so many rows are two kernels, the workspace between
     check_refused("f32")
-    demand("tile+0:" in call(MSC, "dump", "gpt.bin"), "no kernel has the workspace")
+    demand("tile+0:" in call(MSC, "dump", "plan.bin"), "no kernel has the workspace")
+    write_ffn(random.Random(5), 12, 4)  # bits that tell where a relu is positive
+    check_refused("f32", model="ffn")
+    check_refused("bf16", model="ffn")
 
 
 run_on_standin(main)
