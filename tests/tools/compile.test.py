@@ -75,8 +75,11 @@ subprocess.run([
     "--batch", "8", "--vocab", "96", "-o", "gpt.fbs"
 ], check=True)
 told = expect(f"{GPT} -o one.bin", 0, quiet).stderr.decode()
-expect.check("long lists are for explain",
-             told.count("(search)") == 0 and "ops were given layouts; `msc explain` tells of each" in told)
+listed = expect(f"{GPT} -o one.bin -v", 0, quiet).stderr.decode()
+counts = dict(reversed(pair.split()) for pair in re.search(r"ops were given layouts \((.*?)\); ", told)[1].split(", "))
+expect.check("the number of ops by who decided, and with -v each of them",
+             "(search)\n" not in told and int(counts.get("search", 0)) > 100
+             and all(listed.count(f" ({by})\n") == int(num) for by, num in counts.items()))
 cpus = os.sched_getaffinity(0)
 os.sched_setaffinity(0, {min(cpus)})
 expect(f"{GPT} -o other.bin", 0, quiet)

@@ -204,7 +204,8 @@ expect("compile shown.mlir -o shown.bin", 0, None)
 os.makedirs("sizes")
 open("sizes/0.png", "wb").write(png(8, 8, lambda y, x: (10 * (y // 2), 10 * (x // 2), 200 if (x + y) % 2 else 100)))
 open("sizes/1.png", "wb").write(png(4, 8, lambda y, x: (x, y, 255)))
-expect("run shown.bin --trust-native --data x=sizes --output same=s.npy", 0, "")
+expect("run shown.bin --trust-native --data x=sizes --output same=s.npy", 0, "",
+       lambda text: "" if text.startswith("same: in s.npy\n1 rank of ") and "step" not in text else text)
 seen = [round(255 * v) for v in read_npy("s.npy")]
 expect.check("shrunk", seen[:48] == [v for y in range(4) for x in range(4) for v in (10 * y, 10 * x, 150)])
 expect.check("the middle", seen[48:] == [v for y in range(4) for x in range(4) for v in (x + 2, y, 255)])

@@ -249,23 +249,35 @@ static void print_peak(const msc_plan *p) {
   fprintf(stderr, "%s\n", peak.num > SHOWN_USES ? ", ..." : "");
 }
 
-/* Prints who decided the layouts of each op; of a large network only their number. */
+/* Prints the layouts of each op and who decided them. */
 static void print_decisions(const msc_plan *p) {
-  enum { MOST = 40 };
-  if (p->num_decisions > MOST) {
-    fprintf(stderr, "%zu ops were given layouts; `msc explain` tells of each\n", p->num_decisions);
-    return;
-  }
   for (size_t i = 0; i < p->num_decisions; i++)
     fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
 }
 
-static void print_compile_text(const msc_compiled *made, double ms) {
+/* Prints how many ops were given layouts, and by whom: "16 ops were given layouts (15 default, 1 search)". */
+static void print_deciders(const msc_plan *p) {
+  const char *sep = " (";
+  fprintf(stderr, "%zu op%s given layouts", p->num_decisions, p->num_decisions == 1 ? " was" : "s were");
+  for (size_t i = 0; i < p->num_decisions; i++) {
+    const char *by = p->decision[i].by;
+    size_t first = 0, num = 0;
+    while (strcmp(p->decision[first].by, by)) first++;
+    if (first < i) continue;
+    for (size_t j = i; j < p->num_decisions; j++) num += !strcmp(p->decision[j].by, by);
+    fprintf(stderr, "%s%zu %s", sep, num, by);
+    sep = ", ";
+  }
+  fprintf(stderr, "%s; `msc explain`, or -v here, tells of each\n", p->num_decisions ? ")" : "");
+}
+
+static void print_compile_text(const msc_compiled *made, bool verbose, double ms) {
   const msc_plan *p = made->plan;
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
-  print_decisions(p);
+  if (verbose) print_decisions(p);
+  else print_deciders(p);
   for (size_t i = 0; i < num; i++)
     fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", transfer_name(kind[i].verb), kind[i].axes,
             kind[i].bytes, kind[i].count);
@@ -409,7 +421,7 @@ static int run_compile(cli *c) {
   if (code != CLI_OK) return code;
   if (cli_flag(c, "timing")) print_times(&k, end - begin);
   if (c->json) return print_compile_json(&k, &made, ms);
-  print_compile_text(&made, ms);
+  print_compile_text(&made, cli_flag(c, "v"), ms);
   return CLI_OK;
 }
 
@@ -426,5 +438,6 @@ static const cli_option options[] = {
     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
     {"timing", CLI_FLAG, NULL, "time of every pass, and of all else"},
+    {"v", CLI_FLAG, NULL, "the layouts of every op, and who decided them"},
     {0}};
 const cli_command cmd_compile = {"MODEL", 1, 1, options, run_compile};

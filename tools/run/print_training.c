@@ -161,11 +161,12 @@ void print_totals(const training *t, double total_ms, uint64_t resident) {
            ",\"host_bytes\":%" PRIu64 ",\"disk_bytes\":%" PRIu64,
            t->done, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes,
            s.link_bytes, s.planned_bytes, received, s.host_bytes, s.disk_bytes);
-  else
-    printf("%" PRId64
-           " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n",
-           t->done, total_ms / 1e3, step_ms, t->ranks, t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s",
-           (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+  else {
+    for (size_t i = 0; i < t->num_sinks; i++) printf("%s: in %s\n", t->sinks[i].output, t->sinks[i].file);
+    if (t->done) printf("%" PRId64 " steps in %.2f s, median %.3f ms; ", t->done, total_ms / 1e3, step_ms);
+    printf("%d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n", t->ranks, t->ranks == 1 ? "" : "s",
+           s.threads, s.threads == 1 ? "" : "s", (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+  }
   if (!t->c->json && s.host_bytes + s.disk_bytes)
     printf("%.2f MB per rank live in host memory, %.2f MB on disk\n", (double)s.host_bytes / 1e6,
            (double)s.disk_bytes / 1e6);
