@@ -218,4 +218,5 @@ def main():
         compare(name, "--inductor" in words)
 
 
-main()
+if __name__ == "__main__":
+    main()
