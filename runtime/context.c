@@ -7,6 +7,7 @@
 
 #include "runtime/data/feed.h"
 #include "runtime/execute/execute.h"
+#include "runtime/execute/library_products.h"
 #include "runtime/execute/measured_choices.h"
 #include "runtime/job/job.h"
 #include "runtime/memory/memory.h"
@@ -172,16 +173,11 @@ static mscrt_status *make_exchanges(mscrt_context *c) {
 
 static void enter_library(void *arg) {
   const mscrt_context *c = arg;
-  if (c->library) mscrt_library_enter(c->library);
+  if (c->library) mscrt_library_enter_worker(c->library);
 }
 
-/* Starts the worker threads. oneDNN, if the plan needs it, is loaded first: each new thread tells it not to start
- * threads of its own. */
+/* Starts the worker threads. Each tells oneDNN, which must be loaded before, not to start threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
-  bool library = false;
-  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->has_onednn; i++)
-    library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
-  if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
   return mscrt_pool_new(c->threads, c->threads * c->o.local_ranks <= c->o.cores, enter_library, c, &c->pool);
 }
 
@@ -298,6 +294,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
   c->stage = mscrt_stage_of(plan, c->o.rank);
+  MSCRT_GOTO(mscrt_load_library(c));
   MSCRT_GOTO(mscrt_choose_tiles(c));
   MSCRT_GOTO(mscrt_new_array(&c->input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
@@ -307,6 +304,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   MSCRT_GOTO(mscrt_offload_open(c));
   MSCRT_GOTO(mscrt_row_caches_open(c));
   MSCRT_GOTO(mscrt_share_parameters(c));
+  MSCRT_GOTO(mscrt_agree_on_library(c));
   MSCRT_GOTO(mscrt_prepare_calls(c));
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
@@ -393,6 +391,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_row_caches_free(c);
   mscrt_offload_free(c->offload);
   mscrt_library_close(c->library);
+  mscrt_status_free(c->no_library);
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
   free(c->exchange);
   mscrt_partitions_free(&c->partitions);

@@ -204,7 +204,8 @@ struct mscrt_context {
   void *device_state;            /* the device's own: its open makes it, its close frees it */
   const mscrt_transport *transport;
   mscrt_comm *comm;
-  mscrt_library *library;        /* NULL: the plan does not need it */
+  mscrt_library *library;        /* NULL: the plan does not need it, or it cannot be loaded */
+  mscrt_status *no_library;      /* why one that the plan can do without cannot be loaded; NULL: it is not missed */
   /* this rank's values; where the device has memory of its own, room for what the host reads or writes of them */
   uint8_t *arena;
   /* the address of offset 0 of the arena for calls: the arena itself, or memory of the device */

@@ -239,6 +239,9 @@ static void write_matmul(const dumping *d, plan_call c) {
              plan_matmul_relu(m) ? " relu" : "", plan_matmul_tile_m(m), plan_matmul_tile_n(m));
   if (plan_matmul_multiply(m) == UINT32_MAX) write_dump(d, " by the library");
   else if (plan_matmul_blocks(m) > 1) write_dump(d, " in %u blocks", plan_matmul_blocks(m));
+  static const char *const library[] = {[PLAN_LIBRARY_USE_MEASURED] = ", or by a library if measured to be faster",
+                                        [PLAN_LIBRARY_USE_PREFERRED] = ", by a library where it is installed"};
+  if (plan_matmul_library(m)) write_dump(d, "%s", library[plan_matmul_library(m)]);
   if (plan_matmul_pairs(m)) write_dump(d, ", terms in pairs");
   if (plan_matmul_b_lies(m)) write_dump(d, ", b not packed");
   uint64_t shared = plan_matmul_shared_columns(m);

@@ -23,6 +23,7 @@ typedef struct {
       b_lies;
   uint32_t pack, multiply, width, blocks; /* generated only */
   uint64_t shared_columns, panel_bytes, room_bytes;
+  uint8_t library; /* PLAN_LIBRARY_USE_...: may a CPU's library compute it instead? */
 } msc_plan_matmul;
 
 enum { MSC_PLAN_OPERANDS = 10 };
@@ -227,6 +228,12 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
 
 /* Fills in the plan's product for op `gemm`; *out is cleared before. False after a report. */
 bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, const msc_target *target, msc_plan_matmul *out);
+
+/* ---- plan/library_classes.c ---- */
+
+/* Why oneDNN is clearly faster than generated kernels for a product of f32 of this class, as a clause; NULL: it is
+ * not, as far as was measured. Reads sizes, batch and which operands are transposed. */
+const char *msc_why_by_library(const msc_plan_matmul *p);
 
 /* ---- plan/graphs.c ---- */
 

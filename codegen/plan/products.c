@@ -118,6 +118,12 @@ static uint64_t lead_elems(const msc_type *t) {
   return n;
 }
 
+/* Lets a library compute a product of f32, of which the sums may be made in any order. */
+static void set_library(msc_plan_matmul *m, const msc_op *op) {
+  if (!msc_op_bool(op, MSC_FACT(any_order)) || m->dtype != MSC_F32 || m->wide || m->tile_bytes) return;
+  m->library = msc_why_by_library(m) ? PLAN_LIBRARY_USE_PREFERRED : PLAN_LIBRARY_USE_MEASURED;
+}
+
 static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
   msc_product_kernels kernels;
   m->blocks = (uint32_t)msc_op_int(op, MSC_FACT(blocks));
@@ -127,6 +133,7 @@ static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_ma
   m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width, m->pairs = kernels.pairs;
   if (!m->tile_bytes) choose_tiles(m, &kernels);
   set_workspace(m, &kernels);
+  set_library(m, op);
   return true;
 }
 

@@ -131,6 +131,7 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
       plan_matmul_put_shared_columns(b, m->shared_columns);
       plan_matmul_put_pairs(b, m->pairs);
       plan_matmul_put_b_lies(b, m->b_lies);
+      plan_matmul_put_library(b, m->library);
     }
     flatbuf_end(b);
   }

@@ -76,8 +76,9 @@ static msc_op *absorb_users(msc_op *matmul) {
   return gemm;
 }
 
-static void mark_generated(msc_op *gemm, int64_t blocks) {
+static void mark_generated(const msc_pass_ctx *pass, msc_op *gemm, int64_t blocks) {
   msc_op_set(gemm, "generated", msc_bool(true));
+  if (!msc_is_deterministic(gemm->block->func->module, pass->config)) msc_op_put(gemm, msc_fact_any_order(true));
   if (blocks > 1) msc_op_put(gemm, msc_fact_blocks(blocks));
 }
 
@@ -120,7 +121,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       int64_t num_blocks = msc_fact_read(op, blocks, 1);
       msc_op *gemm = absorb_users(op);
-      if (chosen.by == MSC_BY_PRODUCT) mark_generated(gemm, num_blocks);
+      if (chosen.by == MSC_BY_PRODUCT) mark_generated(pass, gemm, num_blocks);
       generated += chosen.by == MSC_BY_PRODUCT, by_library += chosen.by == MSC_BY_LIBRARY;
     }
   msc_stat(pass, "products by generated code", generated);

@@ -103,17 +103,6 @@ static void prepare_kernel(const mscrt_context *c, block *b, plan_call call, msc
 
 /* ---- matmuls ---- */
 
-static mscrt_status *find_library_tiles(mscrt_context *c, mscrt_record *r) {
-  const mscrt_matmul *m = r->matmul;
-  int64_t rows[2] = {m->tile_m, m->m - (m->tiles_m - 1) * m->tile_m},
-          columns[2] = {m->tile_n, m->n - (m->tiles_n - 1) * m->tile_n};
-  for (int i = 0; i < 2; i++)
-    for (int j = 0; j < 2; j++)
-      MSCRT_CHECK(
-          mscrt_library_tile(c->library, m, rows[i], columns[j], m->tile_bytes ? columns[j] : m->n, &r->tile[i][j]));
-  return NULL;
-}
-
 /* Prepares the epilogue of a product, and on a GPU that of the epilogue. */
 static void prepare_epilogues(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   while (has_plan_call_epilogue(call)) {
@@ -130,7 +119,8 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   if (!b->next) return NULL;
   r->matmul = &c->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
-  if (r->matmul->multiply == MSCRT_BY_LIBRARY) return c->library ? find_library_tiles(c, r) : NULL;
+  if (r->matmul->multiply == MSCRT_BY_LIBRARY)
+    return c->library ? mscrt_library_tiles(c->library, r->matmul, r->tile) : NULL;
   r->pack = mscrt_plan_kernel(c->plan, r->matmul->pack);
   r->multiply = mscrt_plan_kernel(c->plan, r->matmul->multiply);
   return NULL;
@@ -309,6 +299,11 @@ static void set_chain(const mscrt_context *c, plan_section section, uint32_t fir
   r->strips = plan_call_strips(call);
   while (end < num && plan_call_goes_on(plan_section_calls(section, end))) end++;
   for (uint32_t i = first; i < end; i++) ns += estimate_call_ns(plan_section_calls(section, i));
+  for (uint32_t i = first; i < end; i++) {
+    call = plan_section_calls(section, i);
+    if (plan_call_kind(call) == PLAN_CALL_KIND_MATMUL && c->matmul[plan_call_index(call)].multiply == MSCRT_BY_LIBRARY)
+      return; /* which computes whole tiles */
+  }
   bool pays = c->threads > 1 && (uint32_t)c->threads <= r->strips && ns >= ALONE_NS;
   if (c->device->runs_strips && (pays || c->strips_apart)) r->chained = end - first;
 }

@@ -1,6 +1,7 @@
-/* tiles.c: the products of a plan for CPUs in; the tiles that were measured fastest on this machine out. The line of a
- * product in the file of choices has the key "CPU|threads|problem|" and the rows and columns of a tile; a damaged line,
- * or one whose tile does not fit, is ignored. Sums have the same bits whatever the tiles, so ranks need not agree.
+/* tiles.c: the products of a plan for CPUs in; the tiles that were measured fastest on this machine out, or a library
+ * that was faster. The line of a product in the file of choices has the key "CPU|threads|problem|" and the rows and
+ * columns of a tile, or "library"; a damaged line, or one whose tile does not fit, is ignored. Sums of kernels have the
+ * same bits whatever the tiles, so ranks need not agree on these; on the library they do: library_products.c.
  *
  * One thread computes a whole matrix to measure a size of tiles; if that size would leave threads idle, its time is
  * multiplied accordingly. */
@@ -11,7 +12,10 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
+#include "runtime/execute/library_products.h"
 #include "runtime/execute/measured_choices.h"
+#include "runtime/kernels/onednn.h"
+#include "runtime/trace/trace.h"
 #include "runtime/wait.h"
 
 enum {
@@ -22,6 +26,7 @@ enum {
 };
 #define MEASURING_NS 10000000000 /* for all products: other ranks wait */
 #define CLEARLY      0.97        /* other tiles must take less than this part of the time with the plan's tiles */
+#define CLEARLY_LESS 0.95        /* and a library than this part of that with the fastest tiles */
 
 typedef struct {
   int64_t rows, columns;
@@ -70,21 +75,28 @@ static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, cha
     __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2], &name[4 * i + 3]);
   snprintf(key, MSCRT_CHOICE_KEY,
            "%.48s|%d threads|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " transposed %d %d in %" PRId64
-           " blocks, panels of %" PRId64 ", lies %d, pairs %d, shared %" PRId64 "%s|",
+           " blocks, panels of %" PRId64 ", lies %d, pairs %d, shared %" PRId64 "%s%s%s|",
            (const char *)name, c->threads, mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->transpose_a,
            m->transpose_b, m->blocks, m->width, m->b_lies, m->pairs, m->shared_columns,
-           m->traits & MSC_PRODUCT_ROUNDS ? ", rounded" : "");
+           m->traits & MSC_PRODUCT_ROUNDS ? ", rounded" : "", m->library && c->library ? ", or " : "",
+           m->library && c->library ? mscrt_library_name(c->library) : "");
 }
 
+/* What was chosen for a product: the library, or tiles for kernels. */
 typedef struct {
   const mscrt_matmul *product;
   tile_size tile;
-} kept_tile;
+  bool by_library;
+} choice;
 
-static bool read_tile(const char *text, void *out) {
-  kept_tile *kept = out;
+#define BY_LIBRARY "library\n"
+
+static bool read_choice(const char *text, void *out) {
+  choice *kept = out;
   tile_size t;
   int end = 0;
+  kept->by_library = kept->product->library && !strcmp(text, BY_LIBRARY);
+  if (kept->by_library) return true;
   if (sscanf(text, "%" SCNd64 " x %" SCNd64 "%n", &t.rows, &t.columns, &end) != 2 || text[end] != '\n' ||
       !tile_fits(kept->product, t))
     return false;
@@ -127,26 +139,25 @@ static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
   }
 }
 
-/* Time of this thread alone, which other work of the machine disturbs less. */
-static int64_t thread_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* The cost of tiles: nanoseconds of one thread for a matrix, times a factor for threads that the tiles leave idle.
  * Tiles that take much longer than `least` are measured once only. */
 static double cost_of(const mscrt_context *c, const trial *t, const mscrt_matmul *m, double least) {
   int64_t best = INT64_MAX, turns = count_parts(m->tiles, c->threads);
   for (int i = 0; i < PASSES && (!i || (double)best < 1.25 * least); i++) {
-    int64_t begin = thread_ns();
+    int64_t begin = mscrt_thread_ns();
     run_all_tiles(t, m);
-    best = mscrt_smaller(best, thread_ns() - begin);
+    best = mscrt_smaller(best, mscrt_thread_ns() - begin);
   }
   return (double)best * (double)(turns * c->threads) / (double)m->tiles;
 }
 
-static tile_size fastest_tile(const mscrt_context *c, const trial *t, const mscrt_matmul *m) {
+/* Costs of one matrix, as of cost_of, and with what packing columns for all workers takes. */
+typedef struct {
+  double planned, fastest, library; /* with the plan's tiles; with the fastest; by a library, 0: not measured */
+} costs;
+
+/* A size of tiles that takes less time than the plan's, if each is measured once. */
+static tile_size likely_tile(const mscrt_context *c, const trial *t, const mscrt_matmul *m) {
   const int64_t rows[] = {m->m, m->tile_m, 24, 48, 96, 192}, columns[] = {m->n, m->tile_n, 64, 128, 256, 512};
   tile_size own = {m->tile_m, m->tile_n}, best = own;
   run_all_tiles(t, m); /* fills the caches */
@@ -163,6 +174,37 @@ static tile_size fastest_tile(const mscrt_context *c, const trial *t, const mscr
   return best;
 }
 
+/* Nanoseconds of one thread for packing the columns that workers share. */
+static double packing_ns(const trial *t, const mscrt_matmul *m) {
+  int64_t begin = mscrt_thread_ns();
+  if (m->shared_columns) pack_columns_of(t, m, 0, m->n);
+  return (double)(mscrt_thread_ns() - begin);
+}
+
+/* Measures the plan's tiles, likely ones and, if the product may be its, the library by turns, so that all have the
+ * machine as it is then; the least of each counts. */
+static mscrt_status *measure_by_turns(const mscrt_context *c, const trial *t, const mscrt_matmul *m, tile_size likely,
+                                      costs *out) {
+  enum { TURNS = 5 };
+  double packing = INFINITY;
+  mscrt_matmul fastest = *m, by_library = *m;
+  bool may = m->library && c->library;
+  set_tiles(&fastest, likely);
+  if (may) mscrt_give_to_library(c, &by_library);
+  double idle = (double)(count_parts(by_library.tiles, c->threads) * c->threads) / (double)by_library.tiles;
+  *out = (costs){INFINITY, INFINITY, may ? INFINITY : 0};
+  for (int i = 0; i < TURNS; i++) {
+    int64_t ns = 0;
+    packing = fmin(packing, packing_ns(t, m));
+    out->planned = fmin(out->planned, cost_of(c, t, m, INFINITY));
+    out->fastest = fmin(out->fastest, cost_of(c, t, &fastest, INFINITY));
+    if (may) MSCRT_CHECK(mscrt_measure_library(&by_library, PASSES, t->a, t->b, t->c, &ns));
+    out->library = fmin(out->library, idle * (double)ns);
+  }
+  out->planned += packing, out->fastest += packing;
+  return NULL;
+}
+
 static mscrt_status *allocate_filled(int64_t elems, size_t bytes, char **out) {
   size_t all = ((size_t)elems * bytes + 4095) / 4096 * 4096;
   *out = aligned_alloc(4096, all ? all : 4096);
@@ -171,10 +213,21 @@ static mscrt_status *allocate_filled(int64_t elems, size_t bytes, char **out) {
   return NULL;
 }
 
-static mscrt_status *measure_tile(mscrt_context *c, const mscrt_matmul *m, tile_size *out) {
+static void tell_costs(const mscrt_context *c, const mscrt_matmul *m, const choice *k, const costs *found) {
+  mscrt_log_line(c, MSCRT_LOG_INFO,
+                 "measured %s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                 " transposed %d %d: planned tiles of %" PRId64 " x %" PRId64 " %.0f ns, fastest of %" PRId64
+                 " x %" PRId64 " %.0f ns, library %.0f ns",
+                 mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->transpose_a, m->transpose_b, m->tile_m,
+                 m->tile_n, found->planned, k->tile.rows, k->tile.columns, found->fastest, found->library);
+}
+
+/* Measures sizes of tiles, and the library if the product may be its. */
+static mscrt_status *measure_product(mscrt_context *c, const mscrt_matmul *m, choice *out) {
   mscrt_record kernels = {.pack = mscrt_plan_kernel(c->plan, m->pack),
                           .multiply = mscrt_plan_kernel(c->plan, m->multiply)};
   trial t = {.kernels = &kernels};
+  costs found = {0};
   size_t bytes = mscrt_dtype_bytes(m->dtype);
   int64_t panels = mscrt_panel_elems(m, m->n);
   mscrt_status *s = allocate_filled(m->m * m->k, bytes, &t.a);
@@ -184,8 +237,14 @@ static mscrt_status *measure_tile(mscrt_context *c, const mscrt_matmul *m, tile_
   if (!s) s = allocate_filled(msc_product_room_elems(m->m, msc_product_units(m->k, m->blocks, m->pairs)), 8, &t.room);
   if (!s) {
     if (m->shared_columns) pack_columns_of(&t, m, 0, m->n);
-    *out = fastest_tile(c, &t, m);
+    tile_size likely = likely_tile(c, &t, m);
+    s = measure_by_turns(c, &t, m, likely, &found);
+    bool is_faster = found.fastest < CLEARLY * found.planned;
+    out->tile = is_faster ? likely : (tile_size){m->tile_m, m->tile_n};
+    if (!is_faster) found.fastest = found.planned;
+    out->by_library = found.library > 0 && found.library < CLEARLY_LESS * found.fastest;
   }
+  if (!s) tell_costs(c, m, out, &found);
   free(t.a), free(t.b), free(t.c), free(t.panels), free(t.room);
   return s;
 }
@@ -195,6 +254,17 @@ static bool is_small_enough(const mscrt_matmul *m) {
   return (uint64_t)(m->m * m->k) <= most && (uint64_t)(m->k * m->n) <= most && (uint64_t)(m->m * m->n) <= most;
 }
 
+static void write_choice(const choice *k, char *out, size_t room) {
+  if (k->by_library) snprintf(out, room, BY_LIBRARY);
+  else snprintf(out, room, "%" PRId64 " x %" PRId64 "\n", k->tile.rows, k->tile.columns);
+}
+
+/* Sets the tiles of a product, or `library`, whether this rank wants it there. */
+static void take_choice(mscrt_matmul *m, const choice *k) {
+  m->library = k->by_library;
+  if (!k->by_library) set_tiles(m, k->tile);
+}
+
 mscrt_status *mscrt_choose_tiles(mscrt_context *c) {
   bool here = c->device->holds_values && !c->plan->target->calls_whole && c->o.choices;
   int64_t end = mscrt_now_ns() + MEASURING_NS;
@@ -202,19 +272,21 @@ mscrt_status *mscrt_choose_tiles(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
     mscrt_matmul *m = &c->matmul[i];
     char line[2 * MSCRT_CHOICE_KEY];
-    kept_tile kept = {.product = m};
-    *m = c->plan->matmul[i];
+    const mscrt_matmul *product = &c->plan->matmul[i];
+    choice kept = {.product = product};
+    *m = *product;
+    m->library = product->library == PLAN_LIBRARY_USE_PREFERRED;
     if (!here || !has_free_tiles(m)) continue;
-    write_product_key(c, m, line);
-    bool found = mscrt_choice_find(c->o.choices, line, read_tile, &kept);
+    write_product_key(c, product, line);
+    bool found = mscrt_choice_find(c->o.choices, line, read_choice, &kept);
     if (!found && c->o.tune && !c->o.rank && is_small_enough(m) && mscrt_now_ns() < end) {
-      MSCRT_CHECK(measure_tile(c, m, &kept.tile));
       size_t n = strlen(line);
-      snprintf(line + n, sizeof line - n, "%" PRId64 " x %" PRId64 "\n", kept.tile.rows, kept.tile.columns);
+      MSCRT_CHECK(measure_product(c, product, &kept));
+      write_choice(&kept, line + n, sizeof line - n);
       MSCRT_CHECK(mscrt_choice_append(c->o.choices, line));
       found = true;
     }
-    if (found) set_tiles(m, kept.tile);
+    if (found) take_choice(m, &kept);
   }
   return NULL;
 }

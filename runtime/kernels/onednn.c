@@ -1,23 +1,27 @@
-/* onednn.c: oneDNN, loaded with dlopen. One primitive per distinct tile shape, made at load; one set of memory
- * objects per worker, since a call sets the addresses in them; scratch memory is ours, so the library keeps none. */
+/* onednn.c: oneDNN 2, loaded with dlopen, or else a library that has sgemm. Of oneDNN one primitive per distinct tile
+ * shape, made at load; one set of memory objects per worker, since a call sets the addresses in them; scratch memory is
+ * ours, so the library keeps none. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <oneapi/dnnl/dnnl.h>
 
 #include "runtime/kernels/onednn.h"
+#include "runtime/kernels/sgemm.h"
 
 #define NAME "libdnnl.so.2"
 
-#define FUNCTIONS(X)                                                                                              \
-  X(dnnl_engine_create)                                                                                           \
-  X(dnnl_engine_destroy) X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_memory_desc_init_by_strides)         \
-      X(dnnl_memory_desc_get_size) X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle)    \
-          X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_scratchpad_mode) \
-              X(dnnl_primitive_attr_set_post_ops) X(dnnl_post_ops_create) X(dnnl_post_ops_destroy)                \
-                  X(dnnl_post_ops_append_eltwise) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)          \
-                      X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) X(dnnl_primitive_create)     \
+#define FUNCTIONS(X)                                                                                            \
+  X(dnnl_engine_create)                                                                                         \
+  X(dnnl_engine_destroy)                                                                                        \
+  X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_memory_desc_init_by_strides) X(dnnl_memory_desc_get_size) \
+      X(dnnl_memory_create) X(dnnl_memory_destroy) X(dnnl_memory_set_data_handle) X(dnnl_primitive_attr_create) \
+          X(dnnl_primitive_attr_destroy) X(dnnl_primitive_attr_set_scratchpad_mode)                             \
+              X(dnnl_primitive_attr_set_post_ops) X(dnnl_post_ops_create) X(dnnl_post_ops_destroy)              \
+                  X(dnnl_post_ops_append_eltwise) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)        \
+                      X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) X(dnnl_primitive_create)   \
                           X(dnnl_primitive_destroy) X(dnnl_primitive_execute) X(dnnl_version)
 
 enum { SRC, WEIGHTS, DST, BIAS, SCRATCH, NUM_ARGS };
@@ -50,10 +54,12 @@ struct mscrt_library {
 #undef X
   void (*set_threads)(int);
   int (*get_threads)(void);
+  char name[40];
   int workers;
   dnnl_engine_t engine;
   worker_state *worker;
   mscrt_tile *tiles;
+  mscrt_sgemm *sgemm; /* NULL: oneDNN 2 */
 };
 
 /* ---- loading ---- */
@@ -76,13 +82,17 @@ static mscrt_status *find_functions(mscrt_library *l) {
   const dnnl_version_t *v = l->dnnl_version();
   if (v->major != 2)
     return mscrt_fail(MSCRT_ENVIRONMENT, "%s is oneDNN %d.%d, version 2 is needed", NAME, v->major, v->minor);
-  /* Already loaded as a dependency of the library; a build of it without OpenMP has no threads to limit. */
-  l->threads = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
-  if (l->threads) {
-    *(void **)&l->set_threads = dlsym(l->threads, "omp_set_num_threads");
-    *(void **)&l->get_threads = dlsym(l->threads, "omp_get_max_threads");
-  }
+  snprintf(l->name, sizeof l->name, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
   return NULL;
+}
+
+/* Finds the number of threads of OpenMP, which oneDNN has brought along; a build without it has none to limit, or one
+ * of its own. */
+static void find_threads(mscrt_library *l) {
+  l->threads = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  if (!l->threads) return;
+  *(void **)&l->set_threads = dlsym(l->threads, "omp_set_num_threads");
+  *(void **)&l->get_threads = dlsym(l->threads, "omp_get_max_threads");
 }
 
 static mscrt_status *check_onednn(dnnl_status_t status, const char *what) {
@@ -97,7 +107,15 @@ mscrt_status *mscrt_library_open(int workers, mscrt_library **out_library) {
   *out_library = NULL;
   MSCRT_CHECK(mscrt_new_array(&l, 1));
   l->workers = workers;
-  MSCRT_GOTO(find_functions(l));
+  s = find_functions(l);
+  if (s) l->sgemm = mscrt_sgemm_open();
+  if (!s || l->sgemm) find_threads(l);
+  if (l->sgemm) {
+    mscrt_status_free(s);
+    *out_library = l;
+    return NULL;
+  }
+  if (s) goto fail;
   MSCRT_GOTO(check_onednn(l->dnnl_engine_create(&l->engine, dnnl_cpu, 0), "dnnl_engine_create"));
   MSCRT_GOTO(mscrt_new_array(&l->worker, workers));
   for (int i = 0; i < workers; i++)
@@ -131,20 +149,29 @@ void mscrt_library_close(mscrt_library *l) {
     free(l->worker[i].scratch);
   }
   if (l->engine) l->dnnl_engine_destroy(l->engine);
+  mscrt_sgemm_close(l->sgemm);
   if (l->threads) dlclose(l->threads);
   if (l->handle) dlclose(l->handle);
   free(l->worker);
   free(l);
 }
 
+const char *mscrt_library_name(const mscrt_library *l) { return l->sgemm ? mscrt_sgemm_name(l->sgemm) : l->name; }
+
+void mscrt_library_enter_worker(const mscrt_library *l) {
+  if (l->set_threads) l->set_threads(1);
+}
+
 int mscrt_library_enter(const mscrt_library *l) {
+  if (l->sgemm && mscrt_sgemm_counts_threads(l->sgemm)) return mscrt_sgemm_enter(l->sgemm);
   int before = l->get_threads ? l->get_threads() : 0;
   if (l->set_threads) l->set_threads(1);
   return before;
 }
 
 void mscrt_library_leave(const mscrt_library *l, int before) {
-  if (l->set_threads && before > 0) l->set_threads(before);
+  if (l->sgemm && mscrt_sgemm_counts_threads(l->sgemm)) mscrt_sgemm_leave(l->sgemm, before);
+  else if (l->set_threads && before > 0) l->set_threads(before);
 }
 
 /* ---- tiles ---- */
@@ -230,11 +257,28 @@ static bool same_tile(const mscrt_tile *a, const mscrt_tile *b) {
          a->ldb == b->ldb && a->row_stride == b->row_stride;
 }
 
-mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns,
-                                 int64_t row_stride, const mscrt_tile **out_tile) {
-  mscrt_tile *t, *known;
+static mscrt_status *make_tile(mscrt_tile *t) {
   descs d;
   dnnl_memory_desc_t scratch;
+  MSCRT_CHECK(describe_operands(t, &d));
+  MSCRT_CHECK(make_primitive(t, &d, &scratch));
+  return make_args(t, &d, &scratch);
+}
+
+/* BLAS has integers of 32 bits. */
+static mscrt_status *check_sgemm_takes(const mscrt_tile *t) {
+  const char *name = mscrt_sgemm_name(t->library->sgemm);
+  if (t->key.dtype != MSCRT_F32)
+    return mscrt_fail(MSCRT_ENVIRONMENT, "%s has no %s matmul", name, mscrt_dtype_name(t->key.dtype));
+  bool fits = t->lda <= INT32_MAX && t->ldb <= INT32_MAX && t->row_stride <= INT32_MAX && t->key.m <= INT32_MAX &&
+              t->key.n <= INT32_MAX && t->key.k <= INT32_MAX;
+  return fits ? NULL : mscrt_fail(MSCRT_UNSUPPORTED, "%s has no matrices as large", name);
+}
+
+/* Finds or makes the primitive for rows x columns of the product, with `row_stride` elements between rows of c. */
+static mscrt_status *find_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns,
+                               int64_t row_stride, const mscrt_tile **out_tile) {
+  mscrt_tile *t, *known;
   MSCRT_CHECK(mscrt_new_array(&t, 1));
   t->library = l;
   t->key = *m;
@@ -252,12 +296,19 @@ mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_
   t->next = l->tiles;
   l->tiles = t;
   int before = mscrt_library_enter(l);
-  mscrt_status *s = describe_operands(t, &d);
-  if (!s) s = make_primitive(t, &d, &scratch);
-  if (!s) s = make_args(t, &d, &scratch);
+  mscrt_status *s = l->sgemm ? check_sgemm_takes(t) : make_tile(t);
   mscrt_library_leave(l, before);
   *out_tile = t;
   return s ? mscrt_add_prefix(s, "tile of %" PRId64 " x %" PRId64 " x %" PRId64, rows, columns, m->k) : NULL;
+}
+
+mscrt_status *mscrt_library_tiles(mscrt_library *l, const mscrt_matmul *m, const mscrt_tile *out_tile[2][2]) {
+  int64_t rows[2] = {m->tile_m, m->m - (m->tiles_m - 1) * m->tile_m},
+          columns[2] = {m->tile_n, m->n - (m->tiles_n - 1) * m->tile_n};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 2; j++)
+      MSCRT_CHECK(find_tile(l, m, rows[i], columns[j], m->tile_bytes ? columns[j] : m->n, &out_tile[i][j]));
+  return NULL;
 }
 
 /* The elements between the first and the last of a matrix whose lines are `step` apart. */
@@ -303,6 +354,7 @@ mscrt_status *mscrt_library_ready(mscrt_library *l) {
 
 bool mscrt_tile_run(const mscrt_tile *t, int worker, const void *a, const void *b, void *c, const void *bias) {
   const mscrt_library *l = t->library;
+  if (l->sgemm) return mscrt_sgemm_run(l->sgemm, &t->key, t->lda, t->ldb, t->row_stride, a, b, c, bias);
   dnnl_memory_t *memory = t->args[worker].memory;
   const void *data[BIAS + 1] = {a, b, c, bias};
   for (int i = SRC; i <= BIAS; i++)

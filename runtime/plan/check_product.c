@@ -130,6 +130,7 @@ static mscrt_matmul read_product(plan_matmul t) {
                     .shared_columns = (int64_t)plan_matmul_shared_columns(t),
                     .pairs = plan_matmul_pairs(t),
                     .b_lies = plan_matmul_b_lies(t),
+                    .library = plan_matmul_library(t),
                     .wide = plan_matmul_wide(t),
                     .gelu = plan_matmul_gelu(t),
                     .slope = plan_matmul_slope(t),
@@ -156,12 +157,22 @@ static mscrt_status *check_tiles(mscrt_matmul *m) {
   return NULL;
 }
 
+/* Checks that a product that kernels or a library compute is one that either can. */
+static mscrt_status *check_library_use(const mscrt_matmul *m) {
+  if (!m->library) return NULL;
+  if (m->library > PLAN_LIBRARY_USE_PREFERRED) return mscrt_bad_plan("use %d of a library", m->library);
+  return m->multiply == MSCRT_BY_LIBRARY || m->dtype != MSCRT_F32 || m->wide || m->tile_bytes
+             ? mscrt_bad_plan("a product that kernels or a library compute has kernels, and its tiles of f32 lie in c")
+             : NULL;
+}
+
 static mscrt_status *check_product(const mscrt_plan *p, plan_matmul t, mscrt_matmul *out) {
   MSCRT_CHECK(check_multiplier(p, t));
   MSCRT_CHECK(check_product_sizes(t));
   *out = read_product(t);
   MSCRT_CHECK(check_product_function(p, out));
   MSCRT_CHECK(check_tiles(out));
+  MSCRT_CHECK(check_library_use(out));
   return out->multiply == MSCRT_BY_LIBRARY ? NULL : check_product_kernels(p, out);
 }
 

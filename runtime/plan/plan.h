@@ -55,6 +55,7 @@ typedef struct {
   uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* numbers of the operands behind c; 0: absent */
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
+  uint8_t library;               /* PLAN_LIBRARY_USE_...: oneDNN may compute it in place of these kernels */
   bool b_lies;                   /* b is read in place, but for columns that fill no panel, which are packed */
   int64_t traits;                /* mscrt_product_traits, and whether sums are rounded */
   bool pairs;                    /* of bf16: an element of panels is two terms */

@@ -195,6 +195,7 @@ static void put_matmul(flatbuf_builder *b, const mscrt_matmul *m) {
     plan_matmul_put_pairs(b, m->pairs), plan_matmul_put_b_lies(b, m->b_lies);
     plan_matmul_put_panel_bytes(b, m->panel_bytes), plan_matmul_put_room_bytes(b, m->room_bytes);
     plan_matmul_put_shared_columns(b, (uint64_t)m->shared_columns);
+    plan_matmul_put_library(b, m->library);
   }
   flatbuf_end(b);
 }

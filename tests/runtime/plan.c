@@ -342,6 +342,44 @@ static void shared_columns_are_whole_tiles(void **state) {
   }
 }
 
+/* A product that kernels or a library compute is one that either can. */
+static void a_library_may_compute_what_kernels_do(void **state) {
+  (void)state;
+  static const char no_product[] = "a product that kernels or a library compute has kernels";
+  const struct {
+    mscrt_dtype dtype;
+    uint8_t library;
+    uint64_t tile_bytes;
+    const char *expected; /* NULL: right */
+  } cases[] = {{MSCRT_F32, PLAN_LIBRARY_USE_MEASURED, 0, NULL},
+               {MSCRT_F32, PLAN_LIBRARY_USE_PREFERRED, 0, NULL},
+               {MSCRT_F32, 3, 0, "use 3 of a library"},
+               {MSCRT_F64, PLAN_LIBRARY_USE_MEASURED, 0, no_product},
+               {MSCRT_F32, PLAN_LIBRARY_USE_MEASURED, 96, no_product},
+               {MSCRT_F32, PLAN_LIBRARY_USE_NEVER, 96, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plan_text t = everything();
+    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 10, 0, 0};
+    t.matmul[t.num_matmuls++] = (mscrt_matmul){.dtype = cases[i].dtype,
+                                               .batch = 1,
+                                               .m = 6,
+                                               .n = 16,
+                                               .k = 8,
+                                               .tile_m = 3,
+                                               .tile_n = 8,
+                                               .tile_bytes = cases[i].tile_bytes,
+                                               .pack = 1,
+                                               .multiply = 2,
+                                               .width = 8,
+                                               .blocks = 1,
+                                               .library = cases[i].library,
+                                               .panel_bytes = 8 * (uint64_t)msc_product_panel_elems(8, 8, 8)};
+    if (cases[i].expected) expect_text(open_text(&t), MSCRT_INPUT, cases[i].expected);
+    else expect_ok(open_text(&t));
+  }
+}
+
 static void several_at_once_may_be_said(void **state) {
   (void)state;
   plan_text t = everything();
@@ -459,7 +497,8 @@ static void parts_begin_as_the_whole(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(foreign_plans_are_refused),       cmocka_unit_test(small_signal_stacks_are_named),
-      cmocka_unit_test(several_at_once_may_be_said),     cmocka_unit_test(false_plans_are_refused),
+      cmocka_unit_test(several_at_once_may_be_said),     cmocka_unit_test(a_library_may_compute_what_kernels_do),
+      cmocka_unit_test(false_plans_are_refused),
       cmocka_unit_test(products_have_room),              cmocka_unit_test(shared_columns_are_whole_tiles),
       cmocka_unit_test(parts_begin_as_the_whole),        cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);

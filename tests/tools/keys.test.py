@@ -57,6 +57,7 @@ KEYS = {
         "dense1": "in_layout = [\"[{dp,tp},{}]\", \"[{},{}]\"]", "dense2": "in_layout = [\"[{dp},{}]\", \"[{},{tp}]\"]"
     }),
     "gradient_fp32_sync": (False, {**DATA, "compute_type": "bf16"}),
+    "deterministic": (False, DATA),
     "own_outputs": (True, DATA),
     "variable_lr": (True, DATA),
     "full_batch": (True, DATA),
@@ -113,7 +114,7 @@ OTHER_KEYS = {"recompute", "integrated_save", "auto_offload", "offload.activatio
 OTHER_HINTS = {"priority", "msc.weights"}
 # What only a GPU's library does, with attention, convolutions and gelu: tests/cuda sets them.
 ON_GPUS = {
-    "deterministic", "early_launch", "library_epilogues", "score_portions", "library_attention", "library_convolution",
+    "early_launch", "library_epilogues", "score_portions", "library_attention", "library_convolution",
     "library_engines"
 }
 

@@ -375,6 +375,30 @@ static void print_caches(cli_output *out, const json_t *all) {
   }
 }
 
+/* Prints which products oneDNN computes, and how many it may. */
+static void print_products(cli *c, cli_output *out, const json_t *all, const char *op) {
+  const json_t *one;
+  size_t i, measured = 0;
+  sayings products = new_sayings(c);
+  json_array_foreach(json_object_get(all, "products"), i, one) {
+    if (op && !is_op_or_gradient(member_text(one, "op"), op)) continue;
+    bool preferred = !strcmp(member_text(one, "library"), "preferred");
+    measured += !preferred;
+    if (preferred)
+      say(&products, member_text(one, "op"),
+          msc_arena_printf(msc_context_arena(c->ctx),
+                           ": a library, where it is installed, computes the product of %.0f x %.0f x %.0f: %s",
+                           member_number(one, "m"), member_number(one, "n"), member_number(one, "k"),
+                           member_text(one, "why")));
+  }
+  print_sayings(out, &products, "", "    the same for ");
+  if (measured)
+    cli_printf(out,
+               "%zu matrix product%s: by the plan's own kernels, or by a library where --autotune measures it to be "
+               "faster, since deterministic is false\n",
+               measured, measured > 1 ? "s" : "");
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
@@ -394,6 +418,7 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_sayings(out, &conflicts, "conflict: ", "    the same for ");
   json_array_foreach(json_object_get(all, "parameters"), i, one) if (!op)
       cli_printf(out, "%s: %s\n", member_text(one, "parameter"), member_text(one, "optimizer"));
+  print_products(c, out, all, op);
   print_changes(out, all, op);
   json_array_foreach(json_object_get(all, "collectives"), i, one) if (is_change_of_op(one, op))
       say_collective(&changes, one);

@@ -410,6 +410,8 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   if (servers) json_object_set_new(all, "servers", servers);
   json_t *caches = ok ? cli_explain_caches(e.file) : NULL;
   if (caches) json_object_set_new(all, "caches", caches);
+  json_t *products = ok ? cli_explain_products(e.file) : NULL;
+  if (products) json_object_set_new(all, "products", products);
   if (ok) return all;
   json_decref(all);
   return NULL;

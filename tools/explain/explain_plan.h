@@ -15,6 +15,7 @@
  *                "state_bytes", "pushed_bytes"},
  *    "caches": [{"table", "rows", "table_rows", "device_bytes", "home", "home_bytes", "index_bytes", "numbers", "zipf",
  *                "hit_rate", "columns", "hit_rate_by_column"}],
+ *    "products": [{"op", "batch", "m", "n", "k", "library": "preferred" or "measured", "why" if preferred}],
  *    "warnings": [TEXT]}
  *   WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
  *   DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}
@@ -86,6 +87,12 @@ json_t *cli_explain_servers(const void *file);
  * by Zipf's law from all of the table (or, where a sample reads several rows, each from a part of its own). `file` must
  * have been verified; NULL: there are none. */
 json_t *cli_explain_caches(const void *file);
+
+/* ---- explain_products.c ---- */
+
+/* Returns the products that oneDNN computes, as `deterministic` is false: by default ("preferred"), or where
+ * --autotune measured it to be faster ("measured"). `file` must have been verified; NULL: there are none. */
+json_t *cli_explain_products(const void *file);
 
 /* ---- explain_redundancy.c ---- */
 
