@@ -75,10 +75,17 @@ static void add_candidate(msc_letter_map *map, const msc_value *v, msc_tensor_le
 
 /* ---- one tensor against one candidate ---- */
 
+/* True if the dimension has one element: rules give such dimensions a letter or none. */
+static bool has_one_element(const msc_rule *rule, const msc_dim_letters *dim) {
+  for (int i = 0; i < dim->num; i++)
+    if (dim->letter[i] == UNKNOWN || rule->letter[dim->letter[i]].size != 1) return false;
+  return true;
+}
+
 /* Maps the own letters of one dimension to those of the candidate, one by one. False: impossible. */
 static bool match_dim(const msc_letter_map *map, mapped_op *m, const msc_dim_letters *own,
                       const msc_dim_letters *theirs) {
-  if (own->num != theirs->num) return false;
+  if (own->num != theirs->num) return has_one_element(&m->rule, own) && has_one_element(&map->forward, theirs);
   for (int i = 0; i < own->num; i++) {
     uint8_t mine = own->letter[i], other = theirs->letter[i];
     if (other == UNKNOWN || m->to[mine] == other) continue;

@@ -140,6 +140,13 @@ def check_checkpoints_of_workers_apart():
         assert told == [steps[-1] + i for i in (1, 2, 3)], (told, steps[-3:])
 
 
+def check_bias_of_one_element():
+    """The gradient of the recommender's last bias is a sum over the workers like others, which servers can have."""
+    call(sys.executable, "-m", "msc.models", "dlrm", "--batch", "12", "--fields", "3", "--vocab", "10", "-o", "one.fbs")
+    told = json.loads(call(MSC, "explain", compiled("one.fbs", "one.bin", mode="async"), "--json"))["servers"]
+    assert "top3.bias" in json.dumps(told["parameters"]), told
+
+
 # ---- copies ----
 
 
@@ -233,6 +240,7 @@ def main():
         check_every_push_counts_once()
         check_training_without_waiting()
         check_staleness()
+        check_bias_of_one_element()
         check_checkpoints_of_workers_apart()
         check_copies()
         check_refusals()
