@@ -18,9 +18,22 @@ void eval_cast(msc_eval *e) {
     msc_piece_put(e, 0, index, convert(e->in[0].dtype, e->out[0].dtype, msc_piece_get(e, 0, index)));
 }
 
+/* Repeats each row as often as there are micro-batches: all are assumed to be equal to this one. */
+static void repeat_rows(msc_eval *e) {
+  int64_t index[MSC_MAX_RANK], count = msc_op_int(e->op, MSC_FACT(count));
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
+    int64_t row = index[0];
+    index[0] = row / count;
+    msc_scalar x = msc_piece_get(e, 0, index);
+    index[0] = row;
+    msc_piece_put(e, 0, index, x);
+  }
+}
+
 /* Multiplies by the number of micro-batches, unless the op takes a mean: all micro-batches are assumed to be equal to
  * this one. */
 void eval_accumulate(msc_eval *e) {
+  if (msc_op_bool(e->op, "rows")) return repeat_rows(e);
   int64_t index[MSC_MAX_RANK];
   int64_t factor = msc_op_bool(e->op, "mean") ? 1 : msc_op_int(e->op, MSC_FACT(count));
   bool is_float = msc_is_float(e->out[0].dtype);

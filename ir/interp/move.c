@@ -56,6 +56,18 @@ void eval_stow(msc_eval *e) {
     msc_piece_put(e, 0, index, msc_piece_get(e, 1, index));
 }
 
+void eval_put_rows(msc_eval *e) {
+  int64_t index[MSC_MAX_RANK] = {0}, number = msc_piece_get(e, 2, index).i;
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
+    int64_t row = index[0], parts = e->in[0].full[0] / e->in[1].full[0];
+    bool is_new = row % parts == number;
+    if (is_new) index[0] = row / parts;
+    msc_scalar x = msc_piece_get(e, is_new, index);
+    index[0] = row;
+    msc_piece_put(e, 0, index, x);
+  }
+}
+
 void eval_transpose(msc_eval *e) {
   int64_t perm[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   int rank = msc_op_ints(e->op, "perm", perm, MSC_MAX_RANK);

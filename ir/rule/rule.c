@@ -332,6 +332,30 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+/* Gives the dimensions of a tensor the letters A, B ..; A is followed by k, of size `parts`, if that is not 0. */
+static void give_stars_of_parts(const msc_op *op, msc_rule *rule, size_t tensor, int64_t parts) {
+  const msc_type *t = msc_rule_tensor_type(op, tensor);
+  for (int d = 0; d < t->rank; d++) {
+    bool has_parts = d == 0 && parts;
+    msc_rule_give(rule, tensor, d, msc_rule_star(d), has_parts ? t->dim[d] / parts : t->dim[d]);
+    if (has_parts) msc_rule_give(rule, tensor, d, 'k', parts);
+  }
+}
+
+bool rule_accumulate(const msc_op *op, msc_rule *rule) {
+  give_stars_of_parts(op, rule, 0, 0);
+  give_stars_of_parts(op, rule, 1, msc_op_bool(op, "rows") ? msc_op_int(op, MSC_FACT(count)) : 0);
+  return true;
+}
+
+bool rule_put_rows(const msc_op *op, msc_rule *rule) {
+  int64_t n = op->in[1].value->type->dim[0], parts = n ? op->in[0].value->type->dim[0] / n : 0;
+  give_stars_of_parts(op, rule, 0, parts);
+  give_stars_of_parts(op, rule, 1, 0);
+  give_stars_of_parts(op, rule, 3, parts);
+  return true;
+}
+
 /* Gives every dimension a letter of its own, except those in `whole`, which get none. */
 static bool give_own_letters(const msc_op *op, msc_rule *rule, unsigned whole) {
   for (size_t i = 0; i < rule->num_tensors; i++)

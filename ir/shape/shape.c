@@ -579,6 +579,28 @@ bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 
 bool shape_stow(msc_op *op) { return shape_same_type(op, 0, 1) && shape_set_like(op, 0, shape_in(op, 0)); }
 
+bool shape_accumulate(msc_op *op) {
+  const msc_type *x = shape_in(op, 0);
+  int64_t dim[MSC_MAX_RANK];
+  MSC_TRY(shape_must_be_number(op, 0));
+  if (!msc_op_bool(op, "rows")) return shape_set_like(op, 0, x);
+  if (!x->rank) return shape_wrong(op, "'rows' needs an operand of rank 1 or more");
+  memcpy(dim, x->dim, sizeof dim);
+  if (__builtin_mul_overflow(dim[0], msc_op_int(op, MSC_FACT(count)), &dim[0]))
+    return shape_wrong(op, "the rows of all micro-batches are too many");
+  return shape_set(op, 0, x->dtype, x->rank, dim);
+}
+
+bool shape_put_rows(msc_op *op) {
+  const msc_type *x = shape_in(op, 0), *rows = shape_in(op, 1), *number = shape_in(op, 2);
+  bool fits = x->dtype == rows->dtype && x->rank == rows->rank && x->rank &&
+              (rows->dim[0] ? x->dim[0] % rows->dim[0] == 0 : x->dim[0] == 0);
+  for (int d = 1; fits && d < x->rank; d++) fits = x->dim[d] == rows->dim[d];
+  if (!fits) return shape_wrong(op, "'x' must have a multiple of the rows of 'rows', of one shape");
+  if (number->rank || number->dtype != MSC_I64) return shape_wrong(op, "'number' must be one i64");
+  return shape_set_like(op, 0, x);
+}
+
 bool shape_admit(msc_op *op) {
   if (op->num_in != op->num_out) return shape_wrong(op, "%d results for %d operands", op->num_out, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) {

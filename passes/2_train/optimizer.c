@@ -22,7 +22,7 @@ typedef struct {
   const char *first, *second; /* suffixes of the names of states: ".m", ".v" */
   msc_value *step;            /* number of this step, f32, from 1; NULL: no optimizer needs it */
   msc_value *ok;              /* i1: whether updates are made; NULL: always */
-  msc_value **indices; /* by argument: of a table that is updated lazily, the rows that grad[] are of; NULL: all */
+  msc_row_numbers *rows; /* by argument: of a table that is updated lazily, the rows that grad[] are of */
   msc_value *lr;       /* f64: the learning rate of the current group; NULL: its attribute */
 } update_inserter;
 
@@ -135,24 +135,27 @@ static msc_op *build_update_op(update_inserter *s, const msc_optimizer_group *gr
 }
 
 /* The operands of a lazy update beside the gradient g: the numbers in order, and which rows of g are theirs. */
-static bool sort_numbers(update_inserter *s, msc_value *indices, const msc_value *g, msc_value **out_numbers,
+static bool sort_numbers(update_inserter *s, const msc_row_numbers *rows, const msc_value *g, msc_value **out_numbers,
                          msc_value **out_order) {
+  msc_value *indices = rows->indices;
   int64_t n = indices->type->dim[0], alike = g->type->dim[0] ? n / g->type->dim[0] : 1;
   msc_op *op = msc_build_with(&s->b, OP_sort, 1, &indices, 2, 0, NULL);
   if (!op) return false;
   msc_value *order = &op->out[1];
-  if (alike > 1) order = over(&s->b, order, number(&s->b, order, (double)alike));
+  if (rows->places) order = gather(&s->b, rows->places, order, 0);
+  else if (alike > 1) order = over(&s->b, order, number(&s->b, order, (double)alike));
   *out_numbers = &op->out[0], *out_order = order;
   return order != NULL;
 }
 
 /* Builds the op of the group for w, with the operands of its row: w, states of w, the gradient g, the step t. */
 static msc_op *build_update(update_inserter *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *indices = s->indices[w->index], *order = NULL, *in[8];
+  const msc_row_numbers *rows = &s->rows[w->index];
+  msc_value *indices = rows->indices, *order = NULL, *in[8];
   msc_op_kind kind = indices ? group->lazy : group->update;
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   size_t num = 0;
-  if (indices && !sort_numbers(s, indices, g, &indices, &order)) return NULL;
+  if (indices && !sort_numbers(s, rows, g, &indices, &order)) return NULL;
   for (; num < (size_t)info->num_operands && !info->operand[num].optional; num++) {
     char name = info->operand[num].name[0];
     in[num] = name == 'w'   ? w
@@ -229,7 +232,7 @@ static bool add_learning_rate(update_inserter *s, const msc_optimizer_group *gro
 
 static bool update_all(update_inserter *s, const msc_optimizer_groups *groups) {
   /* new values are built in the order of their arguments */
-  MSC_TRY(msc_keep_rows_apart(&s->b, s->pass, groups, s->grad, s->indices));
+  MSC_TRY(msc_keep_rows_apart(&s->b, s->pass, groups, s->grad, s->rows));
   MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
   for (size_t g = 0; g < groups->num && !s->step; g++)
     if (operand_named(s, groups->group[g].update, "t") >= 0) MSC_TRY(add_step_counter(s));
@@ -344,7 +347,7 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.second = free_suffix(&s, ".v");
   s.num_grads = num_args;
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
-  s.indices = msc_new_array(pass->scratch, msc_value *, num_args);
+  s.rows = msc_new_array(pass->scratch, msc_row_numbers, num_args);
   MSC_TRY(msc_read_optimizer(f, pass->scratch, &groups));
   /* at most two states per parameter, the step, and a learning rate per group */
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1 + groups.num);

@@ -49,13 +49,19 @@ bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gr
 
 /* ---- lookup_gradients.c ---- */
 
+/* Which rows of a table the rows of its gradient belong to. */
+typedef struct {
+  msc_value *indices; /* [n], the numbers of the table's rows, in the order of look-ups and samples; NULL: not lazy */
+  msc_value *places;  /* [n], i32: the row of the gradient for each of them. NULL: there are n rows in that order, or
+                         n / k, each of which belongs to k consecutive numbers */
+} msc_row_numbers;
+
 /* For each table whose group updates it lazily: replaces its gradient in grad, which is a sum of rows, by these rows,
- * one behind the other, and writes into out_indices the numbers [n] of the table's rows that they belong to. Both
- * arrays are by argument.  There are n rows; or n / k, each of which belongs to k consecutive numbers. Reports a table
- * that other ops than look-ups read, if its group names it. */
+ * and writes into `out` which rows of the table they belong to. Both arrays are by argument. Reports a table that other
+ * ops than look-ups read, if its group names it. */
 typedef struct msc_pass_ctx msc_pass_ctx;
 bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
-                         msc_value **out_indices);
+                         msc_row_numbers *out);
 
 /* ---- loss_scale.c ---- */
 

@@ -117,7 +117,7 @@ bool shard_widens_gradient(const msc_op *op) {
 
 bool shard_runs_per_step(const msc_op *op, const bool *per_step) {
   if (msc_info(op)->flags & MSC_UPDATE) return true;
-  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR) return false;
+  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || op->kind == OP_accumulate) return false;
   bool any = false;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {

@@ -85,8 +85,9 @@ const msc_use *shard_owner_of(const shard_graph *g, const msc_value *arg);
 /* Does the cast widen the gradient of a parameter that the model reads narrowed? Sums over ranks pass through it
  * unfinished (gradient_fp32_sync; without that key such a cast belongs to the optimizer). */
 bool shard_widens_gradient(const msc_op *op);
-/* True if the op runs once per step, not for each micro-batch: an update, or what came with the optimizer and is used
- * by such ops alone. Gradient ops name a forward op. `per_step`: the answers for later ops, by id. */
+/* True if the op runs once per step, not for each micro-batch: an update, or what came with the optimizer, is used by
+ * such ops alone and feeds no op accumulate. Gradient ops name a forward op. `per_step`: the answers for later ops, by
+ * id. */
 bool shard_runs_per_step(const msc_op *op, const bool *per_step);
 /* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);

@@ -356,9 +356,11 @@ static msc_value *build_first_test(section_splitter *s, section *n, msc_builder 
 
 /* The operand of an accumulate, in the section that adds it to its sum: the section that makes it, or, if the sum
  * belongs to another stage, the last section of that stage in the micro-batch, which never waits for a message that
- * is not there. */
+ * is not there.  An argument is added in the forward of the sum's stage. */
 static msc_value *find_summand(section_splitter *s, const msc_op *op, section **out_section) {
-  place made = section_place_of(s, op->in[0].value->def), sum = section_place_of(s, op);
+  const msc_op *def = op->in[0].value->def;
+  place sum = section_place_of(s, op), forward = {section_kind_of(s, MSC_SECTION_F), sum.stage, 0},
+        made = def ? section_place_of(s, def) : forward;
   *out_section = find_or_make_section(s, made);
   if (made.stage == sum.stage) return value_in_section(s, *out_section, op->in[0].value);
   section *from = *out_section;
@@ -366,14 +368,23 @@ static msc_value *find_summand(section_splitter *s, const msc_op *op, section **
   return receive_from_stage(s, from, *out_section, op->in[0].value);
 }
 
-/* Adds a value to its sum: the first micro-batch sets the sum, the others add to it. */
+/* Puts the rows of a micro-batch where they belong among the rows of a step. */
+static msc_value *put_rows(section_splitter *s, section *n, msc_builder *b, msc_value *all, msc_value *x) {
+  msc_value *in[3] = {all, x, micro_argument_in(s, n)};
+  return set_layout_of(s, msc_build(b, OP_put_rows, 3, in), all->type->layout);
+}
+
+/* Adds a value to its sum: the first micro-batch sets the sum, the others add to it.  Of rows the sum is a list, into
+ * which each micro-batch puts its own. */
 static bool add_to_sum(section_splitter *s, const msc_op *op) {
   section *n;
   const msc_type *t = op->out[0].type;
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->f->name, op->id);
   msc_value *x = find_summand(s, op, &n), *sum = add_section_argument(s, n, t, name, MSC_ROLE_SUM), *after = x;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
-  if (s->count > 1) {
+  if (s->count > 1 && msc_op_bool(op, "rows")) {
+    after = put_rows(s, n, &b, sum, x);
+  } else if (s->count > 1) {
     msc_value *first = build_first_test(s, n, &b, t->layout != NULL);
     after = set_layout_of(s, plus(&b, sum, x), t->layout);
     after = set_layout_of(s, choose(&b, first, x, after), t->layout);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """recommender: wide_deep and dlrm on made-up clicks, with lazy updates of their tables: the loss falls, and several
-ranks, their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have tables
-in host memory with a cache of rows, updates that step every row, where the optimizer's step of a row without gradient
-does nothing, and those by a parameter server."""
+ranks, their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have
+micro-batches and pipeline stages, tables in host memory with a cache of rows, updates that step every row, where the
+optimizer's step of a row without gradient does nothing, and those by a parameter server."""
 import json
 import os
 import subprocess
@@ -56,6 +56,10 @@ def run(name, optimizer):
     check(f"{name}: losses {one} do not fall", last < 0.97 * first)
     ways = [train(name, 4, parallel_mode="data_parallel", gradients_mean="true"),
             train(name, 2, parallel_mode="auto_parallel"), train(name, 3, parallel_mode="auto_parallel")]
+    in_parts = train(name, micro_size=4)
+    ways += [in_parts, train(name, 2, parallel_mode="data_parallel", gradients_mean="true", micro_size=2),
+             train(name, 2, parallel_mode="semi_auto_parallel", pipeline_stages=2, micro_size=2),
+             train(name, 2, parallel_mode="auto_parallel", micro_batch_interleaved=2)]
     for cut in ("((4,1),(1,1))", "((1,4),(1,1))"):
         ops = CUT[name][-1:] if cut.startswith("((1,") else CUT[name]  # the wide table has one column
         model(name, optimizer, True, {op: cut for op in ops})
@@ -65,6 +69,8 @@ def run(name, optimizer):
     model(name, optimizer, True, cached=CACHED)
     cached = train(name)
     check(f"{name}: losses {cached} with a cache of rows, {one} without", cached == one)
+    cached = train(name, micro_size=4)
+    check(f"{name}: losses {cached} with a cache and micro-batches, {in_parts} without", cached == in_parts)
     ways.append(train(name, 4, parallel_mode="data_parallel", gradients_mean="true"))
     check(f"{name}: losses {ways[-1]} with a cache on each rank, on one rank {one}", near(ways[-1], one))
     model(name, optimizer, False)

@@ -120,6 +120,8 @@ static const struct {
   {"select", "4xi1 2x4xf32 xf32", "", "B,AB,->AB ; lin 1+2", 1},
   {"neg", "2x3xf32", "", "AB->AB ; lin 0", 1},
   {"accumulate", "2x3xf32", "count=4", "AB->AB ; lin 0", 1},
+  {"accumulate", "2x3xf32", "count=4 rows=true", "AB->(Ak)B ; k:rep ; lin 0", 1},
+  {"put_rows", "8x3xf32 2x3xf32 i64", "", "(Ak)B,AB,->(Ak)B ; k:rep ; lin 0+1", 1},
   {"stage_send", "2x3xf32", "message=0 stage=1", "AB->", 0},
   {"exp", "2x3xf32", "", "AB->AB", 1},
   {"log", "3xf32", "", "A->A", 1},
