@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "codegen/emit/emit.h"
+#include "ir/abi/row_cache.h"
 #include "ir/sanitized.h"
 #include "ir/table.h"
 #include "passes/7_lower/builtin.h"
@@ -315,6 +316,20 @@ bool msc_codegen_pairs(msc_codegen *cg, uint32_t *out_multiply) {
   if (way == MSC_BF16_BY_TERMS) return false;
   *out_multiply = multiply_kernel(cg, way, MSC_BF16);
   return true;
+}
+
+uint32_t msc_codegen_swap(msc_codegen *cg, uint64_t row_bytes) {
+  uint64_t unit = msc_row_unit(row_bytes);
+  const char *name = msc_arena_printf(cg->arena, "swap_rows_%" PRIu64, unit);
+  const entry *k = find_kernel_named(cg, name);
+  entry fresh = {.program.head = {.num_buffers = MSC_ROW_SWAP_BUFFERS,
+                                  .num_dims = MSC_ROW_SWAP_DIMS,
+                                  .threads = MSC_ROW_SWAP_THREADS},
+                 .name = name};
+  if (k) return k->number;
+  k = add_named_kernel(cg, &fresh);
+  msc_emit_cuda_swap(&cg->llvm, unit, msc_nvptx_kernel(&cg->llvm, k->name, &k->program));
+  return k->number;
 }
 
 void msc_codegen_want_text(msc_codegen *cg, const char **out_text) { cg->out_text = out_text; }

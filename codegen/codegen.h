@@ -118,6 +118,8 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_cal
  * has no fused multiply-add. */
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block,
                          msc_product_kernels *out_kernels);
+/* Returns the number of the kernel with which a GPU swaps rows of a cache, of so many bytes (ir/abi/row_cache.h). */
+uint32_t msc_codegen_swap(msc_codegen *cg, uint64_t row_bytes);
 /* Adds the kernel that multiplies pairs of bf16, for callers that pack panels themselves. Returns false if the CPU has
  * no instructions for it. */
 bool msc_codegen_pairs(msc_codegen *cg, uint32_t *out_multiply);

@@ -62,14 +62,14 @@ static inline LLVMValueRef index_at(gpu_builtin *o, msc_dtype d, LLVMValueRef ar
   return LLVMBuildSExt(o->b, read_stored(o, d, element_at(o, d, array, at)), LLVMInt64TypeInContext(o->e.l->llvm), "");
 }
 
-/* Returns the number of the thread's item; the grid has a thread for each item. */
-static inline LLVMValueRef own_item(gpu_builtin *o) {
+/* Returns the number of the thread in the grid, whose blocks have so many threads. */
+static inline LLVMValueRef own_item(gpu_builtin *o, int64_t threads) {
   static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.tid.x"};
   LLVMValueRef own[2];
   for (int i = 0; i < 2; i++)
     own[i] =
         LLVMBuildZExt(o->b, msc_ir_call(&o->e, names[i], 0, NULL, 0, NULL), LLVMInt64TypeInContext(o->e.l->llvm), "");
-  return add_i64(o, mul_i64(o, own[0], num(o, MSC_ORDER_THREADS)), own[1]);
+  return add_i64(o, mul_i64(o, own[0], num(o, threads)), own[1]);
 }
 
 static inline void store_if(gpu_builtin *o, LLVMValueRef condition, int count, const LLVMValueRef *v,

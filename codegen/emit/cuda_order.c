@@ -448,7 +448,7 @@ void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueR
   gpu_builtin o = {
       .e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .l = &launch->launch, .first_dim = num_buffers + 1};
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&o.e));
-  LLVMValueRef item = own_item(&o);
+  LLVMValueRef item = own_item(&o, MSC_ORDER_THREADS);
   LLVMBasicBlockRef then = msc_ir_block(&o.e), after = msc_ir_block(&o.e);
   LLVMBuildCondBr(o.b, LLVMBuildICmp(o.b, LLVMIntSLT, item, LLVMGetParam(fn, num_buffers), ""), then, after);
   LLVMPositionBuilderAtEnd(o.b, then);

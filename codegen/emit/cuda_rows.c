@@ -147,14 +147,15 @@ static LLVMValueRef sum_gradients(const lazy_item *z, LLVMValueRef *out_end) {
   return sum;
 }
 
-/* Returns the first place that has the number of the thread's place. */
+/* Returns the first place that has the number of the thread's place. Equal numbers lie side by side; they ascend, but
+ * not where they are slots of a cache. Of those of other ranks' rows, which can be in two groups, any place will do. */
 static LLVMValueRef find_first(const lazy_item *z) {
   gpu_builtin *o = z->o;
   msc_ir_loop loop;
   LLVMValueRef range[2] = {num(o, 0), z->place}; /* it lies between these, or is the second */
   msc_ir_loop_open(&o->e, &loop, num(o, 0), nth_dim(o, MSC_GPU_LAZY_STEPS), 1, 2, range);
   LLVMValueRef middle = LLVMBuildLShr(o->b, add_i64(o, range[0], range[1]), num(o, 1), ""),
-               is_before = compare_i64(z, LLVMIntSLT, number_at(z, middle), z->number);
+               is_before = compare_i64(z, LLVMIntNE, number_at(z, middle), z->number);
   range[0] = pick_if(o, is_before, add_i64(o, middle, num(o, 1)), range[0]);
   range[1] = pick_if(o, is_before, range[1], middle);
   msc_ir_loop_close(&o->e, &loop, range);

@@ -345,4 +345,9 @@ msc_builtin_call *msc_cuda_order_launches(msc_arena *arena, const msc_builtin_la
 /* Emits a kernel of ir/abi/builtin.h for a GPU; element types and kinds are part of the code. */
 void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_call *launch, LLVMValueRef fn);
 
+/* ---- emit/cuda_swap.c ---- */
+
+/* Emits the kernel that swaps rows of a cache on a GPU, in units of so many bytes: a power of two, 16 at most. */
+void msc_emit_cuda_swap(msc_llvm *l, uint64_t unit, LLVMValueRef fn);
+
 #endif

@@ -22,7 +22,7 @@ static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_pl
       &(msc_cost_transfer){.verb = MSC_PERMUTE, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
 }
 
-/* Returns the time of a transfer between the device and host memory or disk. A kernel of the host is taken to read and
+/* Returns the time of a transfer between the device and host memory or disk. What the host runs is taken to read and
  * write its memory as fast as a transfer does. */
 static uint64_t offload_ns(const msc_cost *cost, const msc_plan_call *c) {
   bool disk = c->kind == PLAN_CALL_KIND_TRANSFER &&
@@ -36,7 +36,7 @@ msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads) {
 
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
   if (c->kind == PLAN_CALL_KIND_MESSAGE) return message_ns(p, cost, c);
-  if (c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL) return offload_ns(cost, c);
+  if (msc_plan_runs_beside(c)) return offload_ns(cost, c);
   return (uint64_t)(c->is_product ? msc_cost_product(cost, c->dtype, (double)c->flops, (double)c->bytes)
                                   : msc_cost_kernel(cost, c->dtype, (double)c->flops, (double)c->bytes, c->grid));
 }

@@ -151,7 +151,7 @@ bool msc_plan_call_admit(calling *c, const msc_op *op) {
   int64_t *dims = msc_new_array(p->arena, int64_t, op->num_in + 1);
   msc_plan_call *call = msc_plan_new_call(c, PLAN_CALL_KIND_ADMIT, op);
   bool updates = msc_op_bool(op, "updates");
-  uint64_t row = 0;
+  uint64_t row = 0, all = 0;
   const msc_type *last = op->in[op->num_in - 1].value->type;
   call->index = (uint32_t)(k - p->cache);
   call->buffer = msc_new_array(p->arena, plan_ref, 2 * op->num_in);
@@ -161,8 +161,11 @@ bool msc_plan_call_admit(calling *c, const msc_op *op) {
     call->buffer[i] = msc_plan_place_of(c, op->in[i].value, false);
     call->buffer[op->num_in + i] = msc_plan_place_of(c, &op->out[i], true);
     dims[i + 1] = op->in[i].value->type->dtype;
+    all += (uint64_t)msc_type_elems(op->in[i].value->type);
     if (!updates || i == 0) call->flops += (uint64_t)msc_type_elems(op->in[i].value->type);
   }
+  if (all > k->rows) all = k->rows;
+  if (msc_runs_on_host(op) && all > k->swaps) k->swaps = all;
   *l = (msc_launch){.extent = 1, .grain = 1, .num_dims = op->num_in + 1, .dims = dims};
   call->launch = l;
   if (updates || !k->numbers) k->numbers = call->flops, k->columns = last->rank > 1 ? last->dim[last->rank - 1] : 1;

@@ -195,6 +195,20 @@ static plan_ref place_cached(calling *c, size_t i, const char *name, msc_home ho
   return k->at[n];
 }
 
+void msc_plan_place_pools(calling *c) {
+  for (size_t i = 0; i < c->p->num_caches; i++) {
+    msc_plan_cache *k = &c->p->cache[i];
+    uint64_t row_bytes[MSC_MOST_CACHED];
+    if (!k->swaps) continue;
+    for (size_t n = 0; n < k->num; n++) {
+      row_bytes[n] = k->at[n].bytes / k->rows;
+      k->kernel[n] = msc_codegen_swap(c->cg, row_bytes[n]);
+    }
+    k->pool = place_away(&c->p->stage[k->stage].home_bytes[MSC_HOME_CPU],
+                         msc_row_pool_at(k->swaps, (uint32_t)k->num, row_bytes), MSC_HOME_CPU);
+  }
+}
+
 plan_ref msc_plan_place_argument(calling *c, size_t i) {
   msc_plan *p = c->p;
   const char *name = intern_argument_name(p, c->f, i);

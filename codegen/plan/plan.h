@@ -146,6 +146,9 @@ typedef struct {
   plan_ref at[MSC_MOST_CACHED], index;
   uint64_t rows, whole;      /* rows of the cache; rows of the rank's part of the table */
   uint64_t numbers, columns; /* how many rows a step names; how many of them one sample names */
+  uint64_t swaps;            /* on a GPU: the most that an admit brings */
+  plan_ref pool;
+  uint32_t kernel[MSC_MOST_CACHED];
 } msc_plan_cache;
 
 typedef struct {
@@ -250,6 +253,8 @@ msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg, msc_codegen *
 /* Adds a section with its parameters, inputs, outputs, collectives and messages; `program`: the number of its program.
  * False after reporting. */
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
+/* Beside a GPU: gives every cache its pool and the kernels that swap its rows, when all sections are made. */
+void msc_plan_place_pools(msc_plan_calls *c);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
 /* NULL: replicated */
 const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank);
@@ -270,6 +275,11 @@ double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers);
 
 /* Returns the grid of a launch of so many items; `threads` 0: it is for a CPU, and has none. */
 msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads);
+/* True if a call runs in the order of transfers, beside those of a device: it is one, or the host runs it. */
+static inline bool msc_plan_runs_beside(const msc_plan_call *c) {
+  return c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL ||
+         (c->kind == PLAN_CALL_KIND_ADMIT && c->buffer[c->num_buffers - 1].space == PLAN_SPACE_HOST);
+}
 /* Returns the predicted time of a call that is no collective. */
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c);
 /* Returns the time from when a section is due to its first call; 0 of those that run once a step, before the first

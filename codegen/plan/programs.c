@@ -117,10 +117,11 @@ typedef struct {
   void *user;
 } making;
 
+/* True if the host runs kernels: an admit is part of the runtime. */
 static bool runs_on_host(const msc_module *m) {
   for (const msc_func *f = m->first; f; f = f->next)
     for (const msc_op *op = f->body->first; op; op = op->next)
-      if (msc_runs_on_host(op)) return true;
+      if (msc_runs_on_host(op) && op->kind != OP_admit) return true;
   return false;
 }
 
@@ -169,6 +170,7 @@ static bool make_plan_programs(msc_context *ctx, void *arg) {
     ok &= add_plan_program(p, calls, i, lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, name) : NULL);
   }
   if (!ok) return false;
+  msc_plan_place_pools(calls);
   for (uint32_t i = 0; i < p->num_stages; i++)
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;
   number_layouts(p);

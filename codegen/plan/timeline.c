@@ -49,7 +49,7 @@ static bool is_on_disk(const msc_plan_call *c) {
 /* Returns the stream of a collective or transfer; NUM_SIDES: the call runs in the stage's own sequence of calls. */
 static int side_stream_of(const msc_plan_call *c, bool copies_in_place) {
   if (c->kind == PLAN_CALL_KIND_TRANSFER && copies_in_place && !is_on_disk(c)) return NUM_SIDES;
-  if (c->kind == PLAN_CALL_KIND_TRANSFER || c->kind == PLAN_CALL_KIND_HOST_KERNEL) return MOVER;
+  if (msc_plan_runs_beside(c)) return MOVER;
   return c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0 ? LINK : NUM_SIDES;
 }
 

@@ -537,6 +537,11 @@ static void put_caches(flatbuf_builder *b, const msc_plan *p) {
     plan_cache_put_rows(b, k->rows);
     plan_cache_put_numbers(b, k->numbers);
     plan_cache_put_columns(b, k->columns);
+    if (k->pool.bytes) {
+      plan_cache_put_pool(b, k->pool);
+      plan_cache_put_swaps(b, k->swaps);
+      plan_cache_put_kernels(b, k->num, k->kernel);
+    }
     flatbuf_end(b);
   }
   flatbuf_end(b);

@@ -4,7 +4,8 @@
  * state live in host memory or on disk.
  *
  * One `admit` brings all rows of a function: those that it updates, whose numbers are sorted, and those that it looks
- * up.  The ops that compute these numbers move in front of the first look-up. */
+ * up.  The ops that compute these numbers move in front of the first look-up.  Beside a GPU the host runs it: pass host
+ * moves the numbers there and the places back. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -38,6 +39,8 @@ static bool note_user(cache_builder *z, const msc_use *u) {
   msc_op *op = u->user;
   size_t at = (size_t)(u - op->in);
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
+  if (msc_runs_on_host(op))
+    return refuse(z, op, "with primitive_target = \"CPU\" the table stays in host memory, and so do its rows");
   if (op->kind == OP_gather && at == 0 && !msc_op_int(op, "axis")) {
     msc_grow(z->pass->scratch, z->lookup, z->num_lookups);
     z->lookup[z->num_lookups++] = op;
@@ -144,6 +147,7 @@ static bool cache_table(cache_builder *z) {
   admit->name = msc_intern(z->pass->ctx, msc_arena_printf(z->pass->scratch, "%s.rows", z->name));
   msc_op_set(admit, "table", msc_str(z->pass->ctx, z->name));
   if (z->update) msc_op_set(admit, "updates", msc_bool(true));
+  if (msc_target_of(z->f->module)->host) msc_op_set(admit, MSC_FACT(primitive_target), msc_str(z->pass->ctx, "CPU"));
   msc_insert_before(first, admit);
   if (!msc_infer(admit)) return false;
   shrink_argument(z, z->table);
@@ -174,10 +178,6 @@ static bool cache_argument(msc_pass_ctx *pass, msc_func *f, size_t i, int64_t ca
     return refuse(&z, NULL, "only a parameter with rows has a cache of them");
   if (served && served->b) return refuse(&z, NULL, "it lives on a parameter server, or in host memory with a cache");
   if (msc_config_bool(pass->config, MSC_KEY_elastic)) return refuse(&z, NULL, "not supported yet with elastic");
-  if (!msc_target_of(f->module)->caches_tables)
-    return refuse(
-        &z, NULL,
-        msc_arena_printf(pass->scratch, "not supported yet for %s, only for cpu", msc_target_of(f->module)->name));
   z.rows = v->type->dim[0];
   if (cached > z.rows) z.cached = z.rows;
   if (z.cached > INT32_MAX / 2) return refuse(&z, NULL, "a cache has fewer than 2^30 rows");

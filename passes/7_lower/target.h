@@ -31,7 +31,6 @@ typedef struct msc_target {
   bool is_host;                  /* values lie in the host's memory */
   /* what ops are lowered for that the host runs beside the device (primitive_target); NULL: there is no other host */
   const struct msc_target *host;
-  bool caches_tables;            /* tables in host memory may have a cache of rows: cached.c */
   bool has_servers;              /* state of the optimizer may live on servers */
   bool is_elastic;               /* plans may bring along those of fewer ranks */
   uint32_t steps_of_input;       /* steps whose batches have room at once; 0: as many batches as the schedule needs */

@@ -5,7 +5,6 @@ const msc_target msc_target_cpu = {
     MSC_TARGET_ROW(cpu),
     .deterministic = true,
     .is_host = true,
-    .caches_tables = true,
     .has_servers = true,
     .is_elastic = true,
     .graphs_have_kernels = true,

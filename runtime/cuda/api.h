@@ -42,7 +42,8 @@ typedef struct ncclWindow_vidmem *nccl_window;
                                               X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2)               \
                                                   X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_MEMORYTYPE_DEVICE, 2) \
                                                       X(CU_JIT_ERROR_LOG_BUFFER, 5)                                    \
-                                                          X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
+                                                          X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                     \
+                                                              X(CU_MEMHOSTREGISTER_DEVICEMAP, 2)
 /* Attributes of a launch: X(name, value) */
 #define MSCRT_CUDA_LAUNCH_VALUES(X) X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)
 /* What a GPU is asked for: X(name, value) */
@@ -173,6 +174,7 @@ typedef struct {
   X(cuMemFreeHost, (void *memory))                                                                                 \
   X(cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned flags))                                            \
   X(cuMemHostUnregister, (void *memory))                                                                           \
+  X(cuMemHostGetDevicePointer_v2, (cu_address * out_memory, void *memory, unsigned flags))                         \
   X(cuMemcpyHtoDAsync_v2, (cu_address dst, const void *src, size_t bytes, cu_stream s))                            \
   X(cuMemcpyDtoHAsync_v2, (void *dst, cu_address src, size_t bytes, cu_stream s))                                  \
   X(cuMemcpyDtoDAsync_v2, (cu_address dst, cu_address src, size_t bytes, cu_stream s))                             \

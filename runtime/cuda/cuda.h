@@ -13,6 +13,7 @@ typedef struct mscrt_products mscrt_products;
 typedef struct mscrt_dnn mscrt_dnn;
 typedef struct mscrt_links mscrt_links;
 typedef struct mscrt_transfers mscrt_transfers;
+typedef struct mscrt_row_swaps mscrt_row_swaps;
 
 /* A program captured as a graph of the driver's, for batches from one input slot on. */
 typedef struct {
@@ -50,8 +51,10 @@ typedef struct mscrt_cuda {
   mscrt_dnn *dnn;                /* NULL: the plan has no graphs */
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
   mscrt_transfers *transfers;    /* of what lives in the host's memory; NULL: nothing does */
+  mscrt_row_swaps *swaps;        /* of tables with a cache; NULL: there are none */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
+  int64_t step;                  /* that runs, or ran last */
   uint32_t issued;               /* calls issued since the host waited last */
   bool capturing;
   const mscrt_record *alone;     /* the call that the host waits for by itself, for messages; NULL: none */
@@ -103,6 +106,18 @@ mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_execution *t);
 mscrt_status *mscrt_cuda_wait_for_transfers(mscrt_context *c, uint32_t upto);
 /* Returns the first fault that a kernel of the host, or a disk, had in the run that has ended. */
 mscrt_status *mscrt_host_call_faults(mscrt_context *c, int64_t step);
+
+/* ---- cuda/row_swap.c ---- */
+
+/* Prepares the admits of the plan, after the calls are built. */
+mscrt_status *mscrt_row_swaps_ready(mscrt_context *c);
+void mscrt_row_swaps_close(mscrt_context *c);
+/* Issues an admit to a stream. */
+mscrt_status *mscrt_row_swap_issue(mscrt_context *c, cu_stream stream, const mscrt_record *r);
+/* Lets the stream of calls wait, at the end of a program, until rows that were replaced are back in their tables. */
+mscrt_status *mscrt_row_swaps_join(mscrt_context *c);
+/* Returns the first fault that an admit had in the run that has ended. */
+mscrt_status *mscrt_row_swap_faults(mscrt_context *c);
 
 /* ---- cuda/nccl_collective.c ---- */
 

@@ -306,6 +306,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   if (!s && g->dnn) s = mscrt_dnn_ready(c);
   if (!s && g->links) s = mscrt_links_ready(c);
   if (!s) s = mscrt_transfers_ready(c);
+  if (!s) s = mscrt_row_swaps_ready(c);
   s = mscrt_cuda_give_up(c, s);
   mscrt_cuda_leave(g);
   return s;
@@ -394,6 +395,7 @@ static void free_resources(mscrt_context *c) {
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
   mscrt_transfers_close(c);
+  mscrt_row_swaps_close(c);
   mscrt_products_close(c);
   mscrt_dnn_close(c);
   if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_offset[PLAN_SPACE_INPUT]);

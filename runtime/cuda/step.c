@@ -75,6 +75,7 @@ static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
 
 static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int64_t step) {
   mscrt_cuda *g = mscrt_cuda_of(c);
+  MSCRT_CHECK(mscrt_row_swap_faults(c)); /* first: what lies in the rows then means nothing */
   for (uint32_t i = 0; i < g->num_flags; i++) {
     int32_t flag;
     memcpy(&flag, g->results + sizeof flag * i, sizeof flag);
@@ -95,6 +96,7 @@ static mscrt_status *issue_program(mscrt_context *c, uint32_t program, bool trai
   if (g->links) mscrt_links_begin(g->links);
   g->follows_kernel = false;
   MSCRT_CHECK(mscrt_run_entries(c, program, train, step));
+  MSCRT_CHECK(mscrt_row_swaps_join(c));
   if (g->links) MSCRT_CHECK(mscrt_links_join(c));
   return fetch_results(c, &c->program[program]);
 }
@@ -148,6 +150,7 @@ static mscrt_status *run_on_device(mscrt_context *c, uint32_t program, bool trai
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   const mscrt_program *p = &c->program[program];
   uint32_t batches = count_batches(p);
+  mscrt_cuda_of(c)->step = step;
   MSCRT_CHECK(mscrt_cuda_enter(mscrt_cuda_of(c)));
   mscrt_status *s = run_on_device(c, program, train, step, batches);
   s = mscrt_cuda_give_up(c, s);

@@ -1,5 +1,5 @@
 /* transfer.c: copies values that live in the host's memory, or on disk, to the GPU and back, on a stream beside that of
- * calls, and runs kernels of the host between these copies.
+ * calls, and runs kernels of the host, and admits, between these copies.
  *
  * A copy begins when the calls issued before it have run, since these may still use its memory on the GPU, and a call
  * waits for the last copy that it depends on (prepare_calls.c).  The host's memory is pinned, so copies are part of a
@@ -74,7 +74,7 @@ static const plan_ref *end_on_disk(const mscrt_record *r) {
 }
 
 static mscrt_status *pin_memory(mscrt_context *c, void *at, uint64_t bytes, void **out_pinned) {
-  cu_result r = mscrt_cuda_of(c)->cu.cuMemHostRegister_v2(at, bytes, 0);
+  cu_result r = mscrt_cuda_of(c)->cu.cuMemHostRegister_v2(at, bytes, MSCRT_CU_MEMHOSTREGISTER_DEVICEMAP);
   *out_pinned = r ? NULL : at;
   if (!r) return NULL;
   return mscrt_add_prefix(mscrt_cuda_failure(&mscrt_cuda_of(c)->cu, r, "cuMemHostRegister"),
@@ -186,6 +186,7 @@ mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_execution *t) {
   MSCRT_CUDA(cu, cuStreamWaitEvent, m->stream, m->issued, 0);
   if (t->number == 1) m->waited = 0;
   if (t->record->kind == PLAN_CALL_KIND_HOST_KERNEL) MSCRT_CHECK(issue_host_call(c, m, t->record));
+  else if (t->record->kind == PLAN_CALL_KIND_ADMIT) MSCRT_CHECK(mscrt_row_swap_issue(c, m->stream, t->record));
   else MSCRT_CHECK(issue_copy(c, m, t));
   MSCRT_CUDA(cu, cuEventRecord, m->ran[t->number - 1], m->stream);
   return NULL;

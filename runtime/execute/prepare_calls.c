@@ -55,7 +55,8 @@ static void *device_address(const mscrt_context *c, plan_ref r) {
 
 static void set_call_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call);
-  bool moves = false, on_host = plan_call_kind(call) == PLAN_CALL_KIND_HOST_KERNEL;
+  uint8_t kind = plan_call_kind(call);
+  bool moves = false, on_host = kind == PLAN_CALL_KIND_HOST_KERNEL || kind == PLAN_CALL_KIND_ADMIT;
   for (uint32_t i = 0; i < num; i++) moves = moves || mscrt_has_slots(plan_call_buffers(call, i).space);
   void **buffers = take_from_block(b, num * sizeof *buffers);
   uint8_t *space = moves ? take_from_block(b, num) : NULL;
@@ -219,9 +220,11 @@ static void prepare_host_kernel(const mscrt_context *c, block *b, plan_call call
 
 /* ---- tables with a cache ---- */
 
+/* Prepares an admit, which beside a GPU runs in the order of transfers, as one of them. */
 static void prepare_admit(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
   set_dims_of_call(c, b, call, r);
+  if (b->next) r->is_transfer = c->plan->target->has_images && (c->offload || c->device->transfer);
 }
 
 /* ---- waits ---- */

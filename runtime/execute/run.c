@@ -378,7 +378,7 @@ static mscrt_status *run_call_on_cpu(mscrt_context *c, const mscrt_execution *t)
     case PLAN_CALL_KIND_KERNEL: return run_kernel_call(c, t->record, t->slots, t->step);
     case PLAN_CALL_KIND_MATMUL: return run_matmul_call(c, t->record, t->slots, t->step);
     case PLAN_CALL_KIND_GRAPH: return run_graph_call(c, t->record, t->slots, t->step);
-    case PLAN_CALL_KIND_ADMIT: return mscrt_admit_rows(c, t);
+    case PLAN_CALL_KIND_ADMIT: return mscrt_admit_rows(c, c->pool, t);
     default: return run_collective_on_cpu(c, c->pool, t, &ticket); /* a collective of this rank alone */
   }
 }

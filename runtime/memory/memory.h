@@ -119,12 +119,15 @@ int mscrt_move_value(mscrt_pool *pool, const mscrt_value_transfer *m);
 
 mscrt_status *mscrt_row_caches_open(mscrt_context *c);
 void mscrt_row_caches_free(mscrt_context *c);
-/* Runs a call of kind admit. */
-mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_execution *t);
+/* Runs a call of kind admit by the threads of a pool. For a device with memory of its own it leaves the rows that are
+ * missing in the cache's pool (ir/abi/row_cache.h), none after a failure; that device then swaps them. */
+mscrt_status *mscrt_admit_rows(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t);
+/* Takes the rows that the device has left in the pool of a cache back to the table: before the next admit to it. */
+mscrt_status *mscrt_put_swapped_rows_back(mscrt_context *c, uint32_t cache);
 /* Writes the rows that were changed on the device back to their tables: needed before others read the tables. */
-mscrt_status *mscrt_write_rows_back(const mscrt_context *c);
+mscrt_status *mscrt_write_rows_back(mscrt_context *c);
 /* Writes changed rows back and drops all rows from the device: needed before others write to the tables. */
-mscrt_status *mscrt_forget_rows(const mscrt_context *c);
+mscrt_status *mscrt_forget_rows(mscrt_context *c);
 /* *out_named: how many rows steps have read so far, each as often as it was read; *out_missed: how many of them were
  * not on the device. */
 void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out_missed);

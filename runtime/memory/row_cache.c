@@ -2,6 +2,9 @@
  * A call of kind admit has the numbers of the rows that a step reads: it copies missing rows to the device and writes
  * the slot of each number. Changed rows are written back when they are evicted, or when the table is read.
  *
+ * A device with memory of its own swaps rows with a pool in the host's memory: before that the pool has the missing
+ * rows, behind it those that go back to the table.
+ *
  * Evicted is the row that was used least, of several the one that came first. All counts are halved from time to time,
  * so that rows that were used long ago go too. Uses of rows that are not on the device count as well. Which slot a row
  * has changes no result. */
@@ -45,7 +48,8 @@ _Static_assert(sizeof(slot_node) + sizeof(row_move) == MSC_ROW_SLOT_BYTES, "row_
 
 /* The table and its state: rows on the device, and where they live, in memory or at `offset` of a file. */
 typedef struct {
-  uint8_t *at, *home;   /* home NULL: in the file */
+  uint8_t *at, *home;   /* home NULL: in the file; at: of a device with its own memory, what the host fetches of it */
+  uint8_t *pool;        /* rows to be swapped, by the number of the move; NULL: the device works in `at` */
   uint64_t offset, row_bytes;
 } cached_rows;
 
@@ -61,6 +65,7 @@ struct mscrt_row_cache {
   uint32_t num_moves, num_held, least, call;
   uint16_t epoch;
   uint64_t used;        /* uses in this epoch */
+  uint32_t *swaps;      /* where the pool begins; NULL: there is none */
   uint64_t named, missed;
   _Atomic int error;    /* errno */
 };
@@ -171,14 +176,16 @@ static void release_slots(cache *k) {
 
 /* ---- moving rows ---- */
 
-/* Copies a row of one value back to its table, or from there to the slot; returns errno, 0 for success. */
-static int move_row(const cache *k, const cached_rows *v, bool back, uint32_t slot, int64_t row) {
-  uint8_t *here = v->at + slot * v->row_bytes;
+/* Copies a row of one value back to its table, or from there, to memory at `here`; returns errno, 0 for success. */
+static int move_row(const cache *k, const cached_rows *v, bool back, uint8_t *here, int64_t row) {
   uint64_t there = (uint64_t)row * v->row_bytes;
   if (v->home) memcpy(back ? v->home + there : here, back ? here : v->home + there, (size_t)v->row_bytes);
   return v->home ? 0 : mscrt_pass_block(k->file, back, here, v->row_bytes, v->offset + there);
 }
 
+static uint8_t *slot_of(const cached_rows *v, uint32_t slot) { return v->at + slot * v->row_bytes; }
+
+/* Makes the moves, or, with a pool, puts the new rows there. */
 static void make_moves(void *arg, int64_t unit, int worker) {
   cache *k = arg;
   int64_t end = (unit + 1) * TOGETHER < k->num_moves ? (unit + 1) * TOGETHER : k->num_moves;
@@ -186,10 +193,13 @@ static void make_moves(void *arg, int64_t unit, int worker) {
   (void)worker;
   for (int64_t i = unit * TOGETHER; i < end; i++) {
     const row_move *m = &k->move[i];
-    for (uint32_t v = 0; v < k->num && m->row >= 0 && !error; v++)
-      error = move_row(k, &k->value[v], true, m->slot, m->row);
-    for (uint32_t v = 0; v < k->num && !error; v++)
-      error = move_row(k, &k->value[v], false, m->slot, k->node[m->slot].row);
+    for (uint32_t v = 0; v < k->num && m->row >= 0 && !k->swaps && !error; v++)
+      error = move_row(k, &k->value[v], true, slot_of(&k->value[v], m->slot), m->row);
+    for (uint32_t v = 0; v < k->num && !error; v++) {
+      uint8_t *pool = k->value[v].pool;
+      uint8_t *here = pool ? pool + (uint64_t)i * k->value[v].row_bytes : slot_of(&k->value[v], m->slot);
+      error = move_row(k, &k->value[v], false, here, k->node[m->slot].row);
+    }
   }
   if (error) atomic_store(&k->error, error);
 }
@@ -283,32 +293,61 @@ static void write_slots(cache *k, const row_numbers *n, bool updates) {
   }
 }
 
-mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_execution *t) {
+/* Writes the list of swaps into the pool. */
+static void list_swaps(const cache *k) {
+  uint32_t *next = k->swaps + MSC_ROW_POOL_HEAD / sizeof *next;
+  for (uint32_t i = 0; i < k->num_moves; i++) *next++ = k->move[i].slot, *next++ = k->move[i].row >= 0;
+  *k->swaps = k->num_moves;
+}
+
+mscrt_status *mscrt_admit_rows(mscrt_context *c, mscrt_pool *pool, const mscrt_execution *t) {
   const mscrt_record *r = t->record;
   cache *k = &c->row_cache[r->index];
   bool updates = r->dims[0];
   k->call++;
+  if (k->swaps) *k->swaps = 0; /* none, if the call fails */
   for (uint32_t i = 0; i < r->num_buffers / 2; i++) {
     row_numbers n = numbers_of(c, r, t->slots, i);
     MSCRT_CHECK(hold_rows(c, t, k, &n, !updates || !i));
   }
   choose_slots_of_rows(k);
-  mscrt_pool_run(c->pool, make_moves, k, (k->num_moves + TOGETHER - 1) / TOGETHER);
+  mscrt_pool_run(pool, make_moves, k, (k->num_moves + TOGETHER - 1) / TOGETHER);
   for (uint32_t i = 0; i < r->num_buffers / 2; i++) {
     row_numbers n = numbers_of(c, r, t->slots, i);
     write_slots(k, &n, updates && !i);
   }
+  if (k->swaps) list_swaps(k);
   release_slots(k);
+  return status_of_moves(c, k);
+}
+
+mscrt_status *mscrt_put_swapped_rows_back(mscrt_context *c, uint32_t index) {
+  cache *k = &c->row_cache[index];
+  int error = 0;
+  for (uint32_t i = 0; i < *k->swaps; i++)
+    for (uint32_t v = 0; v < k->num && k->move[i].row >= 0 && !error; v++)
+      error = move_row(k, &k->value[v], true, k->value[v].pool + i * k->value[v].row_bytes, k->move[i].row);
+  if (error) atomic_store(&k->error, error);
   return status_of_moves(c, k);
 }
 
 /* ---- the table as others see it ---- */
 
-static mscrt_status *write_back(const mscrt_context *c, cache *k) {
+/* Fetches the rows of a cache from a device with memory of its own, if any was changed there. */
+static mscrt_status *fetch_rows(mscrt_context *c, const cache *k) {
+  uint32_t i = 0;
+  while (i < k->rows && !k->node[i].dirty) i++;
+  for (uint32_t v = 0; v < k->num && i < k->rows && k->swaps; v++)
+    MSCRT_CHECK(mscrt_fetch(c, (uint64_t)(k->value[v].at - c->arena), k->rows * k->value[v].row_bytes));
+  return NULL;
+}
+
+static mscrt_status *write_back(mscrt_context *c, cache *k) {
+  MSCRT_CHECK(fetch_rows(c, k));
   for (uint32_t i = 0; i < k->rows; i++) {
     slot_node *n = &k->node[i];
     for (uint32_t v = 0; v < k->num && n->dirty; v++) {
-      int error = move_row(k, &k->value[v], true, i, n->row);
+      int error = move_row(k, &k->value[v], true, slot_of(&k->value[v], i), n->row);
       if (error) atomic_store(&k->error, error);
     }
     n->dirty = false;
@@ -316,7 +355,7 @@ static mscrt_status *write_back(const mscrt_context *c, cache *k) {
   return status_of_moves(c, k);
 }
 
-mscrt_status *mscrt_write_rows_back(const mscrt_context *c) {
+mscrt_status *mscrt_write_rows_back(mscrt_context *c) {
   for (uint32_t i = 0; c->row_cache && i < c->plan->num_caches; i++) MSCRT_CHECK(write_back(c, &c->row_cache[i]));
   return NULL;
 }
@@ -333,7 +372,7 @@ static void forget_rows(cache *k) {
   k->least = 0;
 }
 
-mscrt_status *mscrt_forget_rows(const mscrt_context *c) {
+mscrt_status *mscrt_forget_rows(mscrt_context *c) {
   MSCRT_CHECK(mscrt_write_rows_back(c));
   for (uint32_t i = 0; c->row_cache && i < c->plan->num_caches; i++) forget_rows(&c->row_cache[i]);
   return NULL;
@@ -346,6 +385,15 @@ void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out
 }
 
 /* ---- opening ---- */
+
+/* Finds the rows to be swapped in the pool. */
+static void place_pool(const mscrt_context *c, const mscrt_plan_cache *p, cache *k) {
+  uint64_t row_bytes[MSCRT_MOST_CACHED];
+  k->swaps = mscrt_address_of(c, p->pool, 0);
+  for (uint32_t i = 0; i < k->num; i++) row_bytes[i] = k->value[i].row_bytes;
+  for (uint32_t i = 0; i < k->num; i++)
+    k->value[i].pool = (uint8_t *)k->swaps + msc_row_pool_at(p->swaps, i, row_bytes);
+}
 
 static mscrt_status *open_cache(const mscrt_context *c, const mscrt_plan_cache *p, cache *k) {
   const mscrt_variable *v = &c->plan->parameter[p->parameter[0]];
@@ -361,6 +409,7 @@ static mscrt_status *open_cache(const mscrt_context *c, const mscrt_plan_cache *
     if (value->ref.space == PLAN_SPACE_HOST) k->value[i].home = mscrt_address_of(c, value->ref, 0);
     else if (k->file < 0) MSCRT_CHECK(mscrt_offload_file(c, &k->file));
   }
+  if (p->swaps) place_pool(c, p, k);
   k->entry = mscrt_address_of(c, p->index, 0);
   k->node = (slot_node *)(k->entry + buffer.size[0]);
   k->move = (row_move *)(k->node + k->rows + MSC_ROW_LEVELS + 1);

@@ -39,8 +39,35 @@ static mscrt_status *check_index(const mscrt_plan *p, const mscrt_plan_cache *k)
   return NULL;
 }
 
+/* Checks what a GPU swaps rows with: the pool has room for all of them, and the kernels are of the right form. */
+static mscrt_status *check_swaps(const mscrt_plan *p, plan_cache t, mscrt_plan_cache *k) {
+  uint64_t room = mscrt_room(p, p->parameter[k->parameter[0]].stage, PLAN_SPACE_HOST), row_bytes[MSCRT_MOST_CACHED];
+  k->pool = plan_cache_pool(t), k->swaps = (uint32_t)plan_cache_swaps(t);
+  if (plan_cache_swaps(t) > k->rows || plan_cache_kernels_num(t) != (k->swaps ? k->num : 0))
+    return bad_cache("%" PRIu64 " swaps of %u rows by %u kernels", plan_cache_swaps(t), k->rows,
+                     plan_cache_kernels_num(t));
+  for (uint32_t i = 0; i < k->num && k->swaps; i++) {
+    msc_box box, buffer;
+    const mscrt_variable *v = &p->parameter[k->parameter[i]];
+    mscrt_variable_box(p, v, 0, &box, &buffer);
+    row_bytes[i] = mscrt_variable_bytes(v) / (uint64_t)buffer.size[0];
+    k->kernel[i] = plan_cache_kernels(t, i);
+    if (k->kernel[i] >= plan_plan_kernels_num(p->root))
+      return bad_cache("kernel %u of %u", k->kernel[i], plan_plan_kernels_num(p->root));
+    plan_kernel f = plan_plan_kernels(p->root, k->kernel[i]);
+    if (plan_kernel_threads(f) != MSC_ROW_SWAP_THREADS || plan_kernel_num_buffers(f) != MSC_ROW_SWAP_BUFFERS ||
+        plan_kernel_num_dims(f) != MSC_ROW_SWAP_DIMS || plan_kernel_num_scalars(f) ||
+        k->at[i].offset % msc_row_unit(row_bytes[i]))
+      return bad_cache("kernel %s does not swap rows", plan_kernel_name(f));
+  }
+  if (k->swaps && (k->pool.space != PLAN_SPACE_HOST || k->pool.offset % MSC_ROW_POOL_LINE || k->pool.offset > room ||
+                   k->pool.bytes > room - k->pool.offset ||
+                   k->pool.bytes < msc_row_pool_at(k->swaps, k->num, row_bytes)))
+    return bad_cache("its pool has no room in host memory");
+  return NULL;
+}
+
 static mscrt_status *check_cache(const mscrt_plan *p, plan_cache t, mscrt_plan_cache *out) {
-  if (p->target->has_images) return bad_cache("a plan for a GPU has none");
   if (plan_cache_rows(t) < 1 || plan_cache_rows(t) > INT32_MAX / 2)
     return bad_cache("%" PRIu64 " rows", plan_cache_rows(t));
   uint32_t num = plan_cache_parameters_num(t);
@@ -50,7 +77,8 @@ static mscrt_status *check_cache(const mscrt_plan *p, plan_cache t, mscrt_plan_c
     out->parameter[i] = plan_cache_parameters(t, i), out->at[i] = plan_cache_at(t, i);
     MSCRT_CHECK(check_cached(p, out, i));
   }
-  return check_index(p, out);
+  MSCRT_CHECK(check_index(p, out));
+  return p->target->has_images ? check_swaps(p, t, out) : NULL;
 }
 
 mscrt_status *mscrt_check_caches(mscrt_plan *p) {

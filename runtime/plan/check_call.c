@@ -353,6 +353,11 @@ static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section secti
   return NULL;
 }
 
+/* Checks a ref of an admit, which beside a GPU the host runs. */
+static mscrt_status *check_ref_of_admit(const mscrt_plan *p, plan_section section, plan_ref r) {
+  return p->target->has_images ? check_host_ref(p, section, r) : check_ref(p, section, r, false);
+}
+
 /* An admit reads buffers with numbers of rows, and writes as many buffers with their slots in a cache. dims: whether
  * rows are updated, then the element type of each buffer of numbers. */
 static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section, plan_call c) {
@@ -362,11 +367,13 @@ static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section,
     return mscrt_bad_plan("cache %u is not this stage's", plan_call_index(c));
   if (!num || all % 2 || plan_call_dims_num(c) != num + 1 || plan_call_starts_num(c))
     return mscrt_bad_plan("%u buffers with %u dimensions", all, plan_call_dims_num(c));
+  uint64_t most = 0; /* rows that it brings */
   for (uint32_t i = 0; i < num; i++) {
     plan_ref numbers = plan_call_buffers(c, i), slots = plan_call_buffers(c, num + i);
     int64_t dtype = plan_call_dims(c, i + 1);
-    MSCRT_CHECK(mscrt_add_prefix(check_ref(p, section, numbers, false), "buffer %u", i));
-    MSCRT_CHECK(mscrt_add_prefix(check_ref(p, section, slots, false), "buffer %u", num + i));
+    MSCRT_CHECK(mscrt_add_prefix(check_ref_of_admit(p, section, numbers), "buffer %u", i));
+    MSCRT_CHECK(mscrt_add_prefix(check_ref_of_admit(p, section, slots), "buffer %u", num + i));
+    most += slots.bytes / 4;
     if (dtype != MSCRT_I32 && dtype != MSCRT_I64) return mscrt_bad_plan("numbers of rows of type %" PRId64, dtype);
     mscrt_status *s = check_operand_ref(numbers, slots.bytes / 4, (mscrt_dtype)dtype);
     if (!s) s = check_operand_ref(slots, slots.bytes / 4, MSCRT_I32);
@@ -376,6 +383,9 @@ static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section,
         s = mscrt_bad_plan("a result lies in buffer %u", k);
     if (s) return mscrt_add_prefix(s, "buffer %u", i);
   }
+  const mscrt_plan_cache *k = &p->cache[plan_call_index(c)];
+  if (p->target->has_images && k->swaps < k->rows && k->swaps < most)
+    return mscrt_bad_plan("%" PRIu64 " rows for a pool of %u", most, k->swaps);
   return NULL;
 }
 

@@ -106,8 +106,8 @@ typedef struct {
 
 /* See Cache in plan.fbs. */
 typedef struct {
-  uint32_t num, rows, parameter[MSCRT_MOST_CACHED];
-  plan_ref at[MSCRT_MOST_CACHED], index;
+  uint32_t num, rows, parameter[MSCRT_MOST_CACHED], swaps, kernel[MSCRT_MOST_CACHED];
+  plan_ref at[MSCRT_MOST_CACHED], index, pool;
 } mscrt_plan_cache;
 
 static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }

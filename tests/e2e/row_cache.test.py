@@ -3,7 +3,10 @@
 places and updated by every optimizer that has a lazy form: the losses, evaluations, weights and state of tables that
 lie in the arena whole, bit for bit, on one rank and on several, whole and cut by rows and columns; a resumed run goes
 on with them. As many look-ups find their row as explain says, and a rank takes the memory that the plan says.  What has
-no room and what cannot be cached is named."""
+no room and what cannot be cached is named.
+
+With MSC_TEST_TARGET=cuda plans for GPUs run on the stand-in, call by call and as graphs: the host swaps rows with the
+GPU's memory, of every width; losses are also those of a plan for a CPU, but for rounding."""
 import array
 import json
 import os
@@ -14,9 +17,11 @@ import sys
 import tempfile
 
 from network import write_npy
-from program import attempt, call, check_memory, finish, settings
+from program import attempt, call, check_memory, finish, run_on_standin, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+TARGET = os.environ.get("MSC_TEST_TARGET", "cpu")
+STANDIN = os.path.join(os.path.dirname(MSC), "tests/cuda/standin")
 BATCH, BAG, ROWS, WIDTH, STEPS = 16, 3, 96, 8, 6
 CACHED = 40  # rows: more than a step names, fewer than all
 KINDS = {
@@ -63,25 +68,45 @@ def optimizer(kind):
     return f'kind = "{kind}", lr = 0.05 : f32, lazy = true{KINDS[kind]}'
 
 
-def compiled(text, keys):
+def compile_file(path, keys, target):
+    words = [] if target == "cpu" else ["--target", target, "--dump-dir", "dump"]
+    return json.loads(call(MSC, "compile", path, "-o", "m.bin", "--json", *words, *settings(keys)))
+
+
+def compiled(text, keys, target=TARGET):
     with open("m.mlir", "w") as out:
         out.write(text)
-    return json.loads(call(MSC, "compile", "m.mlir", "-o", "m.bin", "--json", *settings(keys)))
+    return compile_file("m.mlir", keys, target)
 
 
-def run(ranks, *words, steps=STEPS):
+def machine(gpus=1):
+    """What the environment of a run on GPUs has in addition."""
+    return {} if TARGET == "cpu" else {
+        "LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
+        "MSC_STANDIN_GPUS": str(gpus), "MSC_STANDIN_WARPS": "shuffled", "MSC_STANDIN_SEED": "7"}
+
+
+def run(ranks, *words, steps=STEPS, gpus=None):
     out = call(MSC, "run", "m.bin", "-n", str(ranks), "--in-order", "--steps", str(steps), "--seed", "5", "--json",
-               "--data", "a=a.npy", "b=b.npy", *words)
+               "--data", "a=a.npy", "b=b.npy", *words, env=machine(gpus or ranks))
     return [json.loads(line) for line in out.splitlines()]
+
+
+def run_failing(*words):
+    done = subprocess.run([MSC, "run", "m.bin", *words], capture_output=True, text=True,
+                          env={**os.environ, **machine()})
+    assert done.returncode == 1, done
+    return done.stderr
 
 
 def losses_of(lines):
     return [line["loss"] for line in lines if "loss" in line]
 
 
-def train(text, ranks, keys):
+def train(text, ranks, keys, gpus=None):
     report = compiled(text, {"device_num": ranks, **keys})
-    lines = run(ranks, "--save", "w.safetensors", "--train", f"0:{BATCH * STEPS}", "--eval", f"0:{BATCH * 2}")
+    lines = run(ranks, "--save", "w.safetensors", "--train", f"0:{BATCH * STEPS}", "--eval", f"0:{BATCH * 2}",
+                gpus=gpus)
     check_memory(report, lines[-1])
     with open("w.safetensors", "rb") as file:
         weights = file.read()
@@ -98,8 +123,12 @@ def check_same_bits(kind, ranks, keys, cut):
         assert report["offload"]["host"] > 0 and (report["offload"]["disk"] > 0) == bool(home), (what,
             report["offload"])
         assert 0 < totals["cache_misses"] < totals["cache_rows"], (what, totals)
+        if TARGET == "cuda" and ranks == 2:  # no graph then
+            again = train(model(optimizer(kind), CACHED, cut), ranks, {**keys, **home}, gpus=1)[2]
+            assert again == want, f"{what}: otherwise where ranks share a GPU"
         kept, all_of_them = report["memory"]["parameters"], before["memory"]["parameters"]
-        assert ranks > 1 or kept < all_of_them / 2, f"{what}: {kept} of {all_of_them} bytes of parameters stay"
+        few = all_of_them * (CACHED / ROWS + 0.1)
+        assert ranks > 1 or kept < few, f"{what}: {kept} of {all_of_them} bytes of parameters stay"
     left = [f for f in os.listdir(".") if "offload" in f]
     assert not left, left
 
@@ -126,7 +155,7 @@ def check_without_training():
         report = compiled(model("", cached), {})
         said.append(json.loads(call(MSC, "run", "m.bin", "--seed", "5", "--json",
                                     "--data", "a=a.npy", "b=b.npy", "--eval",
-                                    "0:64").splitlines()[0]))
+                                    "0:64", env=machine()).splitlines()[0]))
     assert said[0] == said[1] and said[0]["eval"]["loss"] and not report["memory"]["state"], (said, report["memory"])
 
 
@@ -148,9 +177,9 @@ def check_refused():
     refused(model("", CACHED, read=read), "reduce_mean reads the table too")
     refused(model(optimizer("sgd"), CACHED, marks=", msc.parameter_server = true"),
             "parameter server, or in host memory")
-    refused(model("", CACHED), "not supported yet for cuda", words=("--target", "cuda:sm_90"))
+    refused(model("", CACHED, ' {primitive_target = "CPU"}'), "stays in host memory", words=("--target", "cuda:sm_90"))
     need = compiled(model(optimizer("adam"), CACHED), {"offload": {"param": "cpu"}})["offload"]["host"]
-    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "no.bin",
+    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "no.bin", "--target", TARGET,
                            *settings({"offload": {"param": "cpu"}, "offload_cpu_size": need - 1})],
                           capture_output=True, text=True)
     assert done.returncode and f"{need} would do" in done.stderr, done.stderr
@@ -160,18 +189,17 @@ def check_no_room():
     """A cache that does not hold the rows of a step: what would do, does."""
     data = ["--in-order", "--steps", str(STEPS), "--data", "a=a.npy", "b=b.npy"]
     compiled(model(optimizer("adam"), 4), {})
-    done = subprocess.run([MSC, "run", "m.bin", *data], capture_output=True, text=True)
-    said = re.search(r"step 0: the cache of 't' has room for 4 rows, and the step uses (\d+)", done.stderr)
-    assert done.returncode and said, done.stderr
+    stderr = run_failing(*data)
+    said = re.search(r"step 0: the cache of 't' has room for 4 rows, and the step uses (\d+)", stderr)
+    assert said, stderr
     compiled(model(optimizer("adam"), int(said.group(1))), {})
     run(1, steps=1)
     compiled(model(optimizer("adam"), int(said.group(1)) - 1), {})
-    done = subprocess.run([MSC, "run", "m.bin", *data], capture_output=True, text=True)
-    assert done.returncode and f"and the step uses {said.group(1)}" in done.stderr, done.stderr
+    stderr = run_failing(*data)
+    assert f"and the step uses {said.group(1)}" in stderr, stderr
     write_npy("far.npy", array.array("i", [ROWS] * (BATCH * STEPS * BAG)), [BATCH * STEPS, BAG])
-    done = subprocess.run([MSC, "run", "m.bin", "--steps", "1", "--data", "a=far.npy", "b=b.npy"], capture_output=True,
-                          text=True)
-    assert done.returncode and "t.rows" in done.stderr and "an index is out of range" in done.stderr, done.stderr
+    stderr = run_failing("--steps", "1", "--data", "a=far.npy", "b=b.npy")
+    assert "t.rows" in stderr and "an index is out of range" in stderr, stderr
     check_far_numbers()
 
 
@@ -180,10 +208,8 @@ def check_far_numbers():
     compiled(model(optimizer("adam"), CACHED, " {in_strategy = [[4, 1], %s]}"), dict(SEMI, device_num=4))
     for far in (-2**63, 2**63 - 1):
         write_npy("far.npy", array.array("q", [far] * (BATCH * STEPS)), [BATCH * STEPS])
-        done = subprocess.run([MSC, "run", "m.bin", "--steps", "1", "--data", "a=a.npy", "b=far.npy"],
-                              capture_output=True,
-                              text=True)
-        assert done.returncode == 1 and "an index is out of range" in done.stderr, done.stderr
+        stderr = run_failing("--steps", "1", "--data", "a=a.npy", "b=far.npy")
+        assert "an index is out of range" in stderr, stderr
 
 
 def clicks(fields, vocab, cached, steps, batch, **keys):
@@ -192,9 +218,9 @@ def clicks(fields, vocab, cached, steps, batch, **keys):
     call(sys.executable, "-m", "msc.models", "wide_deep", "-o", "m.fbs", "--batch", str(batch), "--optimizer", "adam",
          "--lazy", "--lr", "0.05", "--fields", str(fields), "--vocab", str(vocab), "--hidden", "16", "--layers", "1",
          "--width", "32", "--cache-rows", str(cached))
-    report = json.loads(call(MSC, "compile", "m.fbs", "-o", "m.bin", "--json", *settings(keys)))
+    report = compile_file("m.fbs", keys, TARGET)
     out = call(MSC, "run", "m.bin", "--threads", "1", "--in-order", "--steps", str(steps), "--json", "--data",
-               "x=clicks/x.npy", "y=clicks/y.npy")
+               "x=clicks/x.npy", "y=clicks/y.npy", env=machine())
     return report, json.loads(out.splitlines()[-1])
 
 
@@ -218,8 +244,8 @@ def check_told():
 
 def check_resident():
     """A table on disk takes the memory of its cache, once that is full, and of the index: what was said, within 5 %."""
-    if "/asan/" in MSC or "/tsan/" in MSC:
-        print("no check of resident memory: sanitizers take more")
+    if "/asan/" in MSC or "/tsan/" in MSC or TARGET == "cuda":
+        print("no check of resident memory: sanitizers and the stand-in take more")
         return
     small, large = (clicks(2, vocab, cached, 40, 4096, **DISK, host_mem_block_size=65536)
                     for vocab, cached in ((200, 400), (120000, 50000)))
@@ -230,6 +256,56 @@ def check_resident():
     print(f"a table of {table / 1e6:.1f} MB on disk takes {grown / 1e6:.1f} MB, {plan / 1e6:.1f} were said")
 
 
+def check_widths():
+    """Rows of every type and odd widths, which are swapped in units of their own, looked up in steps of which each
+    needs other rows; the numbers of a table without a cache."""
+    for dtype, width, unit in (("f32", 4, 16), ("f64", 1, 8), ("f32", 3, 4), ("bf16", 3, 2), ("i8", 5, 1)):
+        said = []
+        for cached in 0, 20:
+            text = f"""module {{
+  "msc.func"() ({{
+  ^bb0(%a: tensor<{BATCH}xi32>, %t: tensor<{ROWS}x{width}x{dtype}>):
+    %0 = "msc.gather"(%t, %a) : (tensor<{ROWS}x{width}x{dtype}>, tensor<{BATCH}xi32>) -> tensor<{BATCH}x{width}x{dtype}>
+    %1 = "msc.cast"(%0) {{dtype = "f32"}} : (tensor<{BATCH}x{width}x{dtype}>) -> tensor<{BATCH}x{width}xf32>
+    "msc.return"(%1) : (tensor<{BATCH}x{width}xf32>) -> ()
+  }}) {{arg_attrs = [{{msc.name = "a", msc.role = "data"}},
+      {{msc.init = "{'constant:3' if dtype == 'i8' else 'normal:1'}", msc.name = "t", msc.role = "parameter", msc.cache_rows = {cached} : i64}}],
+      results = ["y"], sym_name = "forward"}} : () -> ()
+}}
+"""
+            compiled(text, {})
+            call(MSC, "run", "m.bin", "--seed", "5", "--data", "a=order.npy", "--output", "y=y.npy", env=machine())
+            with open("y.npy", "rb") as file:
+                said.append(file.read())
+        assert said[0] == said[1], (dtype, width)
+        if TARGET == "cuda":
+            assert f"@swap_rows_{unit}(" in open("dump/kernels.ll").read(), (dtype, width, unit)
+
+
+def check_large():
+    """Steps that look up one row more often than a GPU adds up in one part, with places that do not ascend."""
+    global BATCH, CACHED
+    before = BATCH, CACHED
+    BATCH, CACHED = 160, 70
+    rng = random.Random(9)
+    write_npy("a.npy", array.array("i", [(min(int(rng.paretovariate(1)), ROWS) * 37 + 8) % ROWS
+                                         for _ in range(BATCH * STEPS * BAG)]), [BATCH * STEPS, BAG])
+    write_npy("b.npy", array.array("q", [rng.randrange(4) * 31 for _ in range(BATCH * STEPS)]), [BATCH * STEPS])
+    check_same_bits("adagrad", 1, {}, "")
+    check_same_bits("sgd", *SPREAD[3])
+    BATCH, CACHED = before
+
+
+def check_near_cpu():
+    """A plan for GPUs with a cache against one for a CPU without, by every optimizer."""
+    for kind in KINDS if TARGET == "cuda" else ():
+        compiled(model(optimizer(kind)), {}, "cpu")
+        want = losses_of(run(1))
+        compiled(model(optimizer(kind), CACHED), {})
+        have = losses_of(run(1))
+        assert all(abs(a - b) <= 1e-5 * (abs(b) + 1e-3) for a, b in zip(have, want)), (kind, have, want)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -238,13 +314,19 @@ def main():
         second = array.array("q", [rng.choice(first[s * BAG:]) for s in range(BATCH * STEPS)])
         write_npy("a.npy", first, [BATCH * STEPS, BAG])
         write_npy("b.npy", second, [BATCH * STEPS])
+        write_npy("order.npy", array.array("i", [i * 37 % ROWS for i in range(BATCH * STEPS)]), [BATCH * STEPS])
         for number, kind in enumerate(KINDS):
-            few = SPREAD if os.environ.get("MSC_TEST_SLOW") or kind == "adam" else SPREAD[number % 3::3]
+            every = os.environ.get("MSC_TEST_SLOW") or (kind == "adam" and TARGET == "cpu")
+            few = SPREAD if every else SPREAD[number % 3::3] if TARGET == "cpu" else SPREAD[number::4]
             for ranks, keys, cut in [(1, {}, ""), *few]:
                 attempt(check_same_bits, kind, ranks, keys, cut)
-        for check in check_resumed, check_without_training, check_refused, check_no_room, check_told, check_resident:
+        for check in (check_resumed, check_without_training, check_refused, check_no_room, check_told, check_resident,
+                      check_widths, check_near_cpu, check_large):
             attempt(check)
         finish()
 
 
-main()
+if TARGET == "cpu":
+    main()
+else:
+    run_on_standin(main)

@@ -359,11 +359,14 @@ static void print_caches(cli_output *out, const json_t *all) {
   json_array_foreach(json_object_get(all, "caches"), i, one) {
     cli_printf(out,
                "cache of '%s': %.0f of %.0f rows lie on the device, with their state %.0f bytes; all take %.0f %s, and "
-               "%.0f in host memory to find them\n",
+               "%.0f in host memory to find them",
                member_text(one, "table"), member_number(one, "rows"), member_number(one, "table_rows"),
                member_number(one, "device_bytes"), member_number(one, "home_bytes"),
                strcmp(member_text(one, "home"), "disk") ? "in host memory" : "on disk",
                member_number(one, "index_bytes"));
+    if (json_object_get(one, "pool_bytes"))
+      cli_printf(out, ", %.0f to swap them", member_number(one, "pool_bytes"));
+    cli_printf(out, "\n");
     cli_printf(out,
                "    a step names %.0f rows; %.1f %% of them are there if they are drawn by Zipf's law, exponent %.2f, ",
                member_number(one, "numbers"), 100 * member_number(one, "hit_rate"), member_number(one, "zipf"));

@@ -22,12 +22,14 @@ static json_t *cache_json(plan_plan root, plan_cache k) {
   uint64_t whole = (bytes - msc_row_index_bytes(0, rows)) / MSC_ROW_ENTRY_BYTES;
   double numbers = (double)plan_cache_numbers(k) * (double)whole / (double)plan_parameter_shape(table, 0);
   bool apart = columns > 1 && whole % columns == 0 && rows >= columns;
+  uint64_t pool = plan_cache_pool(k).bytes;
   json_t *one = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:f}", "table", plan_parameter_name(table),
                           "rows", (json_int_t)rows, "table_rows", (json_int_t)whole, "device_bytes",
                           (json_int_t)device, "home_bytes", (json_int_t)home, "index_bytes", (json_int_t)bytes, "home",
                           plan_parameter_ref(table).space == PLAN_SPACE_DISK ? "disk" : "cpu", "numbers",
                           (json_int_t)numbers, "zipf", MSC_ZIPF_EXPONENT, "hit_rate",
                           hit_rate(whole, rows, numbers, 1));
+  if (pool) json_object_set_new(one, "pool_bytes", json_integer((json_int_t)pool));
   if (apart)
     json_object_set_new(one, "hit_rate_by_column", json_real(hit_rate(whole, rows, numbers, columns)));
   if (apart) json_object_set_new(one, "columns", json_integer((json_int_t)columns));

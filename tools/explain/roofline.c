@@ -149,8 +149,10 @@ static least least_of_call(const roofline *r, plan_call c) {
   uint8_t kind = plan_call_kind(c);
   msc_dtype dtype = (msc_dtype)plan_call_dtype(c);
   least l = {(double)plan_call_bytes(c), (double)plan_call_flops(c), 0, "links"};
+  bool swaps = kind == PLAN_CALL_KIND_ADMIT &&
+               plan_call_buffers(c, plan_call_buffers_num(c) - 1).space == PLAN_SPACE_HOST; /* beside a GPU */
   if (kind == PLAN_CALL_KIND_COLLECTIVE || kind == PLAN_CALL_KIND_MESSAGE || kind == PLAN_CALL_KIND_TRANSFER ||
-      kind == PLAN_CALL_KIND_HOST_KERNEL) {
+      kind == PLAN_CALL_KIND_HOST_KERNEL || swaps) {
     l.limit_ns = (double)plan_call_predicted_ns(c);
     return l;
   }

@@ -67,6 +67,7 @@ static bool is_used_there(host_placer *z, const host_func *h, const msc_use *u) 
 /* ---- which ops run there ---- */
 
 static bool has_kernel_for_host(const msc_op *op) {
+  if (op->kind == OP_admit) return true; /* the runtime runs it */
   if (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR | MSC_MESSAGE | MSC_TRANSFER)) return false;
   return msc_is_view(op) || msc_builtin_of(op, NULL) || msc_nest_can_fuse(op);
 }

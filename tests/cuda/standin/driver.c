@@ -207,7 +207,7 @@ typedef struct piece {
   struct piece *next;
   uint8_t *base, *at;            /* mapped with guards; the memory itself, which ends where the second guard begins */
   size_t mapped, bytes;
-  bool pinned;                   /* the host's */
+  bool pinned, mapped_too;       /* the host's; where kernels may touch it */
 } piece;
 
 static piece *pieces;
@@ -307,9 +307,8 @@ API unsigned cuMemFreeHost(void *at) {
 API unsigned cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
   standin_forbid_in_capture(__func__);
   unsigned failed = standin_call(__func__);
-  (void)flags;
   if (failed) return failed;
-  add_piece(at, bytes, true);
+  add_piece(at, bytes, true)->mapped_too = flags == MSCRT_CU_MEMHOSTREGISTER_DEVICEMAP;
   standin_count("registered ranges", 1);
   return 0;
 }
@@ -319,6 +318,15 @@ API unsigned cuMemHostUnregister(void *at) {
   drop_piece(at, true);
   standin_count("registered ranges", -1);
   return standin_call(__func__);
+}
+
+API unsigned cuMemHostGetDevicePointer_v2(cu_address *out, void *at, unsigned flags) {
+  unsigned failed = standin_call(__func__);
+  const piece *p = holder(at, 1, true);
+  if (failed) return failed;
+  if (flags || !p || !p->mapped_too) standin_broken("a kernel is to touch memory of the host that is not mapped");
+  *out = (cu_address)(uintptr_t)at;
+  return 0;
 }
 
 /* ---- copies ---- */

@@ -27,3 +27,12 @@ module {
     "msc.return"(%0) : (tensor<6x4xf32>) -> ()
   }) {sym_name = "forward", arg_attrs = [{msc.name = "t", msc.role = "parameter", msc.cache_rows = 20 : i64, msc.parameter_server = true}, {msc.name = "a", msc.role = "data"}]} : () -> ()
 }
+// -----
+module attributes {msc.target = "cuda"} {
+  "msc.func"() ({
+  ^bb0(%t: tensor<100x4xf32>, %a: tensor<6xi32>):
+    // expected-error @below {{cache_rows of 't': with primitive_target = "CPU" the table stays in host memory, and so do its rows}}
+    %0 = "msc.gather"(%t, %a) {primitive_target = "CPU"} : (tensor<100x4xf32>, tensor<6xi32>) -> tensor<6x4xf32>
+    "msc.return"(%0) : (tensor<6x4xf32>) -> ()
+  }) {sym_name = "forward", arg_attrs = [{msc.name = "t", msc.role = "parameter", msc.cache_rows = 20 : i64}, {msc.name = "a", msc.role = "data"}]} : () -> ()
+}
