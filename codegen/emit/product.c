@@ -177,7 +177,8 @@ static void multiply_by_form(product *p, multiplying *x, narrow_part *narrow, LL
   LLVMValueRef none = i64(p, 0);
   p->vectors = msc_product_form_vectors(x->form), p->span = x->form == NARROW ? p->width : p->vectors * p->lanes;
   msc_product_read_rows(p, x, begin, end);
-  if (x->form == TRANSPOSED || x->form == EIGHTS || keeps_terms(x->form) || is_wide(x->form)) {
+  bool is_short = x->form == EIGHTS || (x->form == PAIRS && !has_32_registers(p));
+  if (x->form == TRANSPOSED || is_short || keeps_terms(x->form) || is_wide(x->form)) {
     if (is_wide(x->form)) multiply_spans(p, x, begin, end);
     else multiply_all(p, x, none, x->c.columns, begin, end);
     LLVMBuildBr(p->b, done);
@@ -208,6 +209,7 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
     if ((is_wide(x.form) || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
     if (keeps_terms(x.form) && !may_keep_terms(&p)) continue;
+    if (x.form == (has_32_registers(&p) ? SPREAD : QUADS)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);

@@ -23,7 +23,7 @@ const int *msc_product_heights(const product *p, sum_form form) {
   if (form == TRANSPOSED) return has_32_registers(p) ? eight : low;
   if (form == NARROW && has_32_registers(p)) return few;
   if (has_32_registers(p)) return form < PAIRS ? twelve : form == PAIRS ? six : four;
-  return form < PAIRS ? six : three;
+  return form < PAIRS || form == SPREAD ? six : three;
 }
 
 /* True if groups of few rows are faster: a panel of b is in a near cache, so that reading it for each group is cheap,
@@ -77,10 +77,10 @@ static LLVMValueRef form_of_few_terms(product *p, const multiplying *x, LLVMValu
 
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
  * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
- * often costs more, or stores cost nothing. With 16 registers pairs halve the height of a group, which pays for the
- * shortest blocks only. */
+ * often costs more, or stores cost nothing. With 16 registers SPREAD is faster until a block has many terms, and pairs
+ * halve the height of a group and the stores, which pays for short blocks only. */
 static LLVMValueRef form_of_many(product *p, const multiplying *x) {
-  enum { LONG = 16, SHORT = 8 };
+  enum { LONG = 16, SHORT = 8, SPREAD_BELOW = 32 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef narrow = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, p->lanes), "");
   single = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), single, "");
@@ -90,11 +90,14 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
                eights = LLVMBuildAnd(p->b, LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 8), ""),
                                      LLVMBuildNot(p->b, odd, ""), "");
   if (!has_32_registers(p)) {
-    LLVMValueRef most = LLVMBuildSelect(p->b, eights, i64(p, EIGHTS),
-                                        LLVMBuildSelect(p->b, quads, i64(p, QUADS), i64(p, PAIRS), ""), "");
-    return LLVMBuildSelect(
-        p->b, LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), LLVMBuildAnd(p->b, pairs, is_short, ""), ""), most,
-        single, "");
+    LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
+                 eight = LLVMBuildICmp(p->b, LLVMIntEQ, x->blocks, i64(p, EIGHT), "");
+    eights = LLVMBuildAnd(p->b, eights, LLVMBuildAnd(p->b, packed, eight, ""), "");
+    LLVMValueRef several = LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), pairs, ""),
+                 stored_often = LLVMBuildICmp(p->b, LLVMIntSLT, x->block, i64(p, SPREAD_BELOW), "");
+    single = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, several, stored_often, ""), i64(p, SPREAD), single, "");
+    return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, several, is_short, ""),
+                           LLVMBuildSelect(p->b, eights, i64(p, EIGHTS), i64(p, PAIRS), ""), single, "");
   }
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), ""),
                low = LLVMBuildAnd(p->b, quads, prefers_low_groups(p, x), "");

@@ -15,12 +15,14 @@ enum {
 
 /* How many blocks the code sums without a loop over them, as a power of two. Two blocks are summed side by side: each
  * iteration takes a term of each. The sum of one pair of blocks waits in registers for that of the next, so that of
- * four blocks, or of eight short ones, only one sum is stored. NARROW is SINGLE for a panel with at most one vector of
- * columns. WIDE and WIDEST are SINGLE for few rows of a and a b that is read in place: they read more columns of a row
- * of b at once. TRANSPOSED is SINGLE for few rows of a and a transposed b that is read in place: its squares are
- * transposed in registers. ONES and TWOS are for eight blocks of one term or two: the terms of some columns of b stay
- * in registers for all rows, and so does the whole tree of a row's sums. */
-typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, ONES, TWOS, PAIRS, QUADS, EIGHTS, NUM_FORMS } sum_form;
+ * four blocks, or of eight short ones, only one sum is stored. With 16 registers two blocks are summed one after the
+ * other, the sum of each pair is stored, and EIGHTS takes eight blocks of an even number of terms and a packed b.
+ * NARROW is SINGLE for a panel with at most one vector of columns. WIDE and WIDEST are SINGLE for few rows of a and a b
+ * that is read in place: they read more columns of a row of b at once. TRANSPOSED is SINGLE for few rows of a and a
+ * transposed b that is read in place: its squares are transposed in registers. ONES and TWOS are for eight blocks of
+ * one term or two: the terms of some columns of b stay in registers for all rows, and so does the whole tree of a row's
+ * sums. SPREAD is SINGLE for short blocks and 16 registers: sums are stored between multiplications. */
+typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, ONES, TWOS, PAIRS, QUADS, EIGHTS, SPREAD, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;

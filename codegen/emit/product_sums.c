@@ -12,7 +12,13 @@ enum {
 };
 _Static_assert((int)CARRIED <= (int)MAX_CARRIED, "a loop carries the sums of two blocks and the pointers");
 
-static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form - PAIRS + 1; }
+static int log_blocks(sum_form form) { return form < PAIRS || form == SPREAD ? 0 : form - PAIRS + 1; }
+
+/* True if the sums of a block are stored between the multiplications of its last terms (sum_blocks_spread). With 32
+ * registers they are stored together. */
+static bool spreads_stores(const product *p, sum_form form) {
+  return !has_32_registers(p) && (form == SPREAD || form == PAIRS);
+}
 
 static int num_sums(const product *p, const walk *w) { return w->height * p->vectors; }
 
@@ -34,6 +40,11 @@ LLVMValueRef msc_product_at_row(product *p, const walk *w, const LLVMValueRef *a
   LLVMValueRef pointer = a[row / ROWS_APART], one = w->row[1];
   if (row % ROWS_APART != TWO || TWO * p->bytes > MOST) return at(p, pointer, w->row[row % ROWS_APART]);
   return LLVMBuildInBoundsGEP2(p->b, LLVMInt64TypeInContext(p->e.l->llvm), pointer, &one, 1, "");
+}
+
+/* Returns the address of the next term of b: of a constant distance the machine adds it to the address of any term. */
+static LLVMValueRef next_term(product *p, const multiplying *x, LLVMValueRef b) {
+  return LLVMIsConstant(x->term_b) ? at(p, b, x->term_b) : step_on(p, b, x->term_b);
 }
 
 /* Adds one term to all sums of a block. */
@@ -76,8 +87,9 @@ static void sum_terms(product *p, const multiplying *x, const walk *w, LLVMValue
     if (fetches) fetch_ahead(p, x, at(p, *b, ahead));
     multiply_term(p, w, a, *b, carried);
     for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
-    *b = step_on(p, *b, x->term_b);
+    *b = next_term(p, x, *b);
   }
+  if (LLVMIsConstant(x->term_b)) *b = hide(p, *b);
   msc_ir_loop_close(&p->e, &terms, carried);
 }
 
@@ -208,9 +220,154 @@ static LLVMValueRef fold_blocks(product *p, int num, LLVMValueRef block, LLVMVal
   return top;
 }
 
+/* What sum_blocks_spread knows of a turn when the last two terms of its last block are left. */
+typedef struct {
+  const LLVMValueRef *a, *first; /* pointers to the terms of a; sums of the turn's first block, NULL if it has one */
+  LLVMValueRef b, top;           /* the terms of b; where the next sum waits */
+} turn;
+
+/* Adds to a sum the one of the turn's first block and as many waiting sums as `levels` says. */
+static LLVMValueRef add_waiting(product *p, const turn *t, int num, int i, int levels, LLVMValueRef sum) {
+  if (t->first) sum = LLVMBuildFAdd(p->b, t->first[i], sum, "");
+  for (int l = 1; l <= levels; l++)
+    sum = LLVMBuildFAdd(p->b, load_vector(p, at(p, t->top, i64(p, (i - l * num) * p->lanes))), sum, "");
+  return sum;
+}
+
+/* Multiplies the last two terms row by row, adds to each sum those that it meets, and stores it at once if it `waits`:
+ * a store costs nothing right behind the instruction that made its value, if few stores follow each other. The last
+ * vector of the second term is loaded again for each row, because sums and terms take all registers. Returns where the
+ * next sum will wait. */
+static LLVMValueRef finish_turn(product *p, const multiplying *x, const walk *w, const turn *t, int levels, bool waits,
+                                LLVMValueRef *acc) {
+  enum { TWO = 2 };
+  int num = num_sums(p, w), pointers = num_pointers(w), last = p->vectors - 1;
+  LLVMValueRef next_a[MAX_POINTERS], next_b = next_term(p, x, t->b), term[TWO][MAX_VECTORS];
+  for (int i = 0; i < pointers; i++) next_a[i] = step_on(p, t->a[i], x->term_a);
+  for (int v = 0; v < p->vectors; v++)
+    for (int k = 0; k < TWO; k++) term[k][v] = load_vector(p, at(p, k ? next_b : t->b, i64(p, v * p->lanes)));
+  LLVMValueRef again = at(p, next_b, i64(p, last * p->lanes));
+  for (int r = 0; r < w->height; r++) {
+    LLVMValueRef one[TWO];
+    again = hide(p, again);
+    for (int k = 0; k < TWO; k++) {
+      LLVMValueRef place = msc_product_at_row(p, w, k ? next_a : t->a, r), *sum = acc + r * p->vectors;
+      one[k] = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
+      for (int v = 0; v < p->vectors && !k; v++) sum[v] = msc_product_add(p, one[k], term[k][v], sum[v]);
+    }
+    for (int v = 0; v < p->vectors; v++) {
+      int i = r * p->vectors + v;
+      LLVMValueRef by = v && v == last ? load_vector(p, again) : term[TWO - 1][v];
+      acc[i] = add_waiting(p, t, num, i, levels, msc_product_add(p, one[TWO - 1], by, acc[i]));
+      if (waits) store_vector(p, acc[i], at(p, t->top, i64(p, (i - levels * num) * p->lanes)));
+    }
+  }
+  return at(p, t->top, i64(p, (waits - levels) * num * p->lanes));
+}
+
+/* Sums `terms` terms, two per iteration. */
+static void sum_by_two(product *p, const multiplying *x, const walk *w, LLVMValueRef terms, LLVMValueRef *carried) {
+  enum { TWO = 2 };
+  bool fetches = x->form == SPREAD;
+  LLVMValueRef whole = LLVMBuildAnd(p->b, terms, i64(p, -TWO), "");
+  sum_terms(p, x, w, whole, TWO, fetches, carried);
+  sum_terms(p, x, w, nsw_sub(p, terms, whole), 1, fetches, carried);
+}
+
+/* Sums all blocks, one or two in a turn, as fold_blocks adds them up. The sums of a turn wait in memory, but they are
+ * stored between the multiplications of its last two terms, unless they meet many waiting sums. Code is emitted for
+ * each number of sums that they may meet. */
+static void sum_blocks_spread(product *p, const multiplying *x, walk *w, LLVMValueRef *out_acc) {
+  enum { TWO = 2, LOG_EIGHT = 3, MOST_WAYS = LOG_EIGHT + 2 };
+  msc_ir_loop turns;
+  int num = num_sums(p, w), pointers = num_pointers(w), log = log_blocks(x->form), most = LOG_EIGHT - log;
+  LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
+  LLVMValueRef none = i64(p, 0), one = i64(p, 1), last = least(p, x->block, i64(p, TWO)),
+               before = nsw_sub(p, x->block, last), num_turns = LLVMBuildLShr(p->b, x->blocks, i64(p, log), "");
+  LLVMValueRef is_short = LLVMBuildICmp(p->b, LLVMIntSLT, x->block, i64(p, TWO), ""), acc[SUMS + 3], first[SUMS];
+  for (int i = 0; i < num; i++) acc[i] = LLVMConstNull(p->vector);
+  acc[num] = w->a, acc[num + 1] = w->b, acc[num + 2] = x->waiting;
+  msc_ir_loop_open(&p->e, &turns, none, num_turns, 1, num + 3, acc);
+  LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers;
+  for (int i = 0; i < pointers; i++) a[i] = at(p, acc[num], nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
+  *b = acc[num + 1];
+  for (int block = 0; block <= log; block++) {
+    for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
+    sum_by_two(p, x, w, block == log ? before : x->block, carried);
+    if (block != log) memcpy(first, carried, sizeof *carried * (size_t)num);
+  }
+  turn t = {.a = a, .first = log ? first : NULL, .b = *b, .top = acc[num + 2]};
+  LLVMValueRef next = nsw_add(p, turns.index, one), ends = LLVMBuildICmp(p->b, LLVMIntEQ, next, num_turns, ""),
+               args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
+  LLVMValueRef levels = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args),
+               many = LLVMBuildICmp(p->b, LLVMIntEQ, levels, i64(p, most), "");
+  many = LLVMBuildOr(p->b, LLVMBuildAnd(p->b, many, LLVMBuildNot(p->b, ends, ""), ""), is_short, "");
+  levels = LLVMBuildSelect(p->b, many, i64(p, most + 1), levels, "");
+  LLVMBasicBlockRef other = msc_ir_block(&p->e), done = msc_ir_block(&p->e), from[MOST_WAYS];
+  LLVMValueRef choice = LLVMBuildSwitch(p->b, levels, other, (unsigned)most + 1), way[MOST_WAYS][CARRIED];
+  for (int l = 0; l <= most + 1; l++) {
+    LLVMBasicBlockRef here = l <= most ? msc_ir_block(&p->e) : other;
+    if (l <= most) LLVMAddCase(choice, i64(p, l), here);
+    LLVMPositionBuilderAtEnd(p->b, here);
+    memcpy(way[l], carried, sizeof carried);
+    if (l <= most) {
+      way[l][num] = finish_turn(p, x, w, &t, l, l < most, way[l]);
+    } else {
+      sum_terms(p, x, w, last, 1, x->form == SPREAD, way[l]);
+      for (int i = 0; i < num; i++) way[l][i] = add_waiting(p, &t, num, i, 0, way[l][i]);
+      way[l][num] = fold_blocks(p, num, turns.index, num_turns, t.top, way[l]);
+    }
+    from[l] = LLVMGetInsertBlock(p->b);
+    LLVMBuildBr(p->b, done);
+  }
+  LLVMPositionBuilderAtEnd(p->b, done);
+  for (int i = 0; i <= num; i++) {
+    LLVMValueRef *to = &acc[i < num ? i : num + 2];
+    *to = LLVMBuildPhi(p->b, LLVMTypeOf(way[0][i]), "");
+    for (int l = 0; l <= most + 1; l++) LLVMAddIncoming(*to, &way[l][i], &from[l], 1);
+  }
+  acc[num] = at(p, *a, nsw_mul(p, x->term_a, last)), acc[num + 1] = at(p, *b, nsw_mul(p, x->term_b, last));
+  msc_ir_loop_close(&p->e, &turns, acc);
+  memcpy(out_acc, acc, sizeof *acc * (size_t)num);
+}
+
+/* Sums eight blocks of a packed b, of an even number of terms each, two in a turn: the same as sum_blocks_spread, but
+ * with fewer other instructions, which take much of the time of short blocks. */
+static void sum_eight_blocks(product *p, const multiplying *given, walk *w, LLVMValueRef *out_acc) {
+  enum { TWO = 2, TURNS = EIGHT / TWO };
+  static const int met[TURNS] = {0, 1, 0, TWO};
+  multiplying packed = *given, *x = &packed;
+  x->term_b = i64(p, p->width);
+  int num = num_sums(p, w), pointers = num_pointers(w);
+  LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers, first[SUMS], top = x->waiting,
+                                 before = nsw_sub(p, x->block, i64(p, TWO));
+  for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
+  *b = w->b;
+  for (int n = 0; n < TURNS; n++) {
+    for (int block = 0; block < TWO; block++) {
+      for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
+      sum_terms(p, x, w, block ? before : x->block, TWO, false, carried);
+      if (!block) memcpy(first, carried, sizeof *carried * (size_t)num);
+    }
+    turn t = {.a = a, .first = first, .b = *b, .top = top};
+    top = finish_turn(p, x, w, &t, met[n], n + 1 < TURNS, carried);
+    for (int i = 0; i < pointers; i++) a[i] = step_on(p, step_on(p, a[i], x->term_a), x->term_a);
+    *b = next_term(p, x, next_term(p, x, *b));
+  }
+  memcpy(out_acc, carried, sizeof *carried * (size_t)num);
+}
+
 void msc_product_sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *out_acc) {
   msc_ir_loop trees;
   int num = num_sums(p, w);
+  if (!has_32_registers(p) && x->form == EIGHTS) {
+    sum_eight_blocks(p, x, w, out_acc);
+    return;
+  }
+  if (spreads_stores(p, x->form)) {
+    sum_blocks_spread(p, x, w, out_acc);
+    return;
+  }
   LLVMValueRef acc[SUMS + 3], num_trees = LLVMBuildLShr(p->b, x->blocks, i64(p, log_blocks(x->form)), "");
   for (int i = 0; i < num; i++) acc[i] = LLVMConstNull(p->vector);
   acc[num] = w->a, acc[num + 1] = w->b, acc[num + 2] = x->waiting;
