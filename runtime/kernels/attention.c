@@ -239,7 +239,7 @@ static void differentiate(const item *t, int64_t unit) {
 
 void mscrt_run_attention(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
   item t = {.r = r, .buffers = buffers, .a = mscrt_attention_of(r->graph), .panels_k = room};
-  t.loops = mscrt_score_loops_here();
+  t.loops = mscrt_score_loops_of(msc_product_lanes(t.a.width));
   t.cut = msc_attention_cut_of(&t.a);
   t.panels_v = t.panels_k + t.cut.panels_k;
   t.panels_keys = t.panels_v + t.cut.panels_v;

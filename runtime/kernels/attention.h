@@ -4,9 +4,6 @@
 
 #include "runtime/context.h"
 
-/* Elements that are computed together. */
-typedef float mscrt_lanes __attribute__((vector_size(4 * MSC_ATTENTION_LANES), aligned(4)));
-
 /* Runs one work item of the call, of attention or its gradient, with a worker's memory. */
 void mscrt_run_attention(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 
@@ -21,7 +18,8 @@ typedef struct {
   int64_t mask_row, mask_key, keep_row; /* elements from row to row, from key to key */
 } mscrt_scores;
 
-/* The loops between products, for one width of vectors; results have the same bits for every width.
+/* The loops between products, for one width of vectors; results have the same bits for every width where
+ * the CPU has fused multiply-add.
  *
  * weigh replaces scores by weights: exp(scale score + mask - the largest of its row so far).  It updates most and total
  *   of each row, and scales the sums of a row so far, `size` elements, to the new largest score.
@@ -41,7 +39,7 @@ typedef struct {
   void (*copy)(const float *from, int64_t step, int64_t rows, int64_t columns, int64_t width, float *to);
 } mscrt_score_loops;
 
-/* Returns the loops for the widest vectors of this CPU. */
-const mscrt_score_loops *mscrt_score_loops_here(void);
+/* Returns the loops for the widest vectors of this CPU that have at most `most` elements. */
+const mscrt_score_loops *mscrt_score_loops_of(int64_t most);
 
 #endif
