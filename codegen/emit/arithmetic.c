@@ -114,6 +114,8 @@ LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMVa
     case NEST_NEAREST: return round_to_whole(e, code, x);
     case NEST_EXP: return msc_math_exp(e, x);
     case NEST_LOG: return msc_math_log(e, x);
+    case NEST_LOG2: return msc_math_log2(e, x);
+    case NEST_LOG10: return msc_math_log10(e, x);
     case NEST_TANH: return msc_math_tanh(e, x);
     case NEST_ERF: return msc_math_erf(e, x);
     case NEST_SIN: return msc_math_sin(e, x);

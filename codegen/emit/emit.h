@@ -232,6 +232,8 @@ LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes)
 
 LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_log2(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_log10(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y);

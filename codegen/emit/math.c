@@ -1,10 +1,10 @@
-/* math.c: exp, log, tanh, erf, pow, sin, cos and atan as straight-line IR on scalars or vectors of f32 or f64, without
- * calls. Coefficients are tools/minimax.py's.  Largest errors against the exact value, in units of the last place,
- * measured by tests/codegen/math.c over the whole range (with FMA; without it up to 1.5 more):
+/* math.c: exp, log, log2, log10, tanh, erf, pow, sin, cos and atan as straight-line IR on scalars or vectors of f32 or
+ * f64, without calls. Coefficients are tools/minimax.py's.  Largest errors against the exact value, in units of the
+ * last place, measured by tests/codegen/math.c over the whole range (with FMA; without it up to 1.5 more):
  *
- *          exp   log   tanh  erf   pow   sin, cos (f32: |x| < 1e5; f64: |x| < 1e6)   atan
- *   f32    1.1   0.8   2.4   1.6   0.6   1.6                                         1.8
- *   f64    1.1   0.8   2.5   3.5   8     1.6                                         1.8
+ *          exp   log   log2  log10 tanh  erf   pow   sin, cos (f32: |x| < 1e5; f64: |x| < 1e6)   atan
+ *   f32    1.1   0.8   1.6   1.8   2.4   1.6   0.6   1.6                                         1.8
+ *   f64    1.1   0.8   1.4   1.6   2.5   3.5   8     1.6                                         1.8
  *
  * Infinities, NaN, zeros and subnormal numbers follow IEEE 754 and C's Annex F. */
 #include "codegen/emit/build.h"
@@ -180,21 +180,39 @@ static LLVMValueRef log_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
   return fselect(e, is(e, LLVMRealULT, x, msc_ir_real(x, 0)), msc_ir_real(x, __builtin_nan("")), y);
 }
 
+/* Emits log(1 + f) + low for sqrt(1/2) <= 1 + f < sqrt(2); `low`: a correction, or NULL. */
+static LLVMValueRef log_near_one(msc_emit *e, LLVMValueRef f, LLVMValueRef low) {
+  LLVMValueRef square = fmul(e, f, f), half_square = fmul(e, square, msc_ir_real(f, 0.5)), a, b;
+  if (is_f64(f)) { /* s (f^2/2 + R), R = log(1 + f) / s - 2 */
+    LLVMValueRef s = msc_ir_divide(e, f, fadd(e, f, msc_ir_real(f, 2))), u = fmul(e, s, s);
+    a = s, b = fadd(e, half_square, fmul(e, u, POLY(e, u, log)));
+  } else {
+    a = fmul(e, square, f), b = POLY(e, f, log);
+  }
+  return fsub(e, f, fsub(e, half_square, low ? fma_(e, a, b, low) : fmul(e, a, b)));
+}
+
 LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x) {
   bool wide = is_f64(x);
-  LLVMValueRef n, f = split_exponent(e, x, &n), half_square = fmul(e, fmul(e, f, f), msc_ir_real(x, 0.5)), small;
+  LLVMValueRef n, f = split_exponent(e, x, &n);
   LLVMValueRef low = fmul(e, n, msc_ir_real(x, wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20));
-  if (wide) { /* s (f^2/2 + R), R = log(1 + f) / s - 2 */
-    LLVMValueRef s = msc_ir_divide(e, f, fadd(e, f, msc_ir_real(x, 2))), u = fmul(e, s, s);
-    LLVMValueRef rest = fmul(e, u, POLY(e, u, log));
-    small = fma_(e, s, fadd(e, half_square, rest), low);
-  } else {
-    LLVMValueRef cube = fmul(e, fmul(e, f, f), f);
-    small = fma_(e, cube, POLY(e, f, log), low);
-  }
-  LLVMValueRef y = fsub(e, f, fsub(e, half_square, small));
-  y = fma_(e, n, msc_ir_real(x, wide ? 0x1.62e42feep-1 : 0x1.62e4p-1), y);
+  LLVMValueRef y = fma_(e, n, msc_ir_real(x, wide ? 0x1.62e42feep-1 : 0x1.62e4p-1), log_near_one(e, f, low));
   return log_special(e, x, y);
+}
+
+/* Emits log2 x, which for a power of two is exactly its exponent. */
+LLVMValueRef msc_math_log2(msc_emit *e, LLVMValueRef x) {
+  LLVMValueRef n, f = split_exponent(e, x, &n);
+  return log_special(e, x, fma_(e, log_near_one(e, f, NULL), msc_ir_real(x, 0x1.71547652b82fep+0), n));
+}
+
+LLVMValueRef msc_math_log10(msc_emit *e, LLVMValueRef x) {
+  bool wide = is_f64(x);
+  LLVMValueRef n, f = split_exponent(e, x, &n);
+  /* log10 2 in two parts, of which n times the first is exact */
+  LLVMValueRef low = fmul(e, n, msc_ir_real(x, wide ? 0x1.ef3fde623e256p-35 : 0x1.3509f8p-18));
+  LLVMValueRef y = fma_(e, log_near_one(e, f, NULL), msc_ir_real(x, 0x1.bcb7b1526e50ep-2), low);
+  return log_special(e, x, fma_(e, n, msc_ir_real(x, wide ? 0x1.34413509p-2 : 0x1.344p-2), y));
 }
 
 /* ---- erf ---- */

@@ -122,7 +122,8 @@ static void note_op(input_needs *t, const msc_op *op) {
     for (int d = 0; d < x.num; d++) note_limit(t, x.of->type->dim[x.dim + d]);
   const msc_formula *f = msc_formula_of(op);
   for (int i = 0; f && i < f->num; i++)
-    t->positive |= f->step[i].code == SCALAR_log || f->step[i].code == SCALAR_sqrt || f->step[i].code == SCALAR_pow;
+    t->positive |= f->step[i].code == SCALAR_log || f->step[i].code == SCALAR_log2 ||
+                   f->step[i].code == SCALAR_log10 || f->step[i].code == SCALAR_sqrt || f->step[i].code == SCALAR_pow;
 }
 
 static input_needs needs_of(const msc_func *f) {

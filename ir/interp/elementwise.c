@@ -117,6 +117,8 @@ static double float_of_one(msc_scalar_code code, double x) {
     case SCALAR_neg: return -x;
     case SCALAR_exp: return exp(x);
     case SCALAR_log: return log(x);
+    case SCALAR_log2: return log2(x);
+    case SCALAR_log10: return log10(x);
     case SCALAR_sqrt: return sqrt(x);
     case SCALAR_tanh: return tanh(x);
     case SCALAR_erf: return erf(x);

@@ -29,6 +29,8 @@ typedef struct {
 static const function functions[] = {
     {NEST_EXP, "exp", exp, expl, 1.1, 1.1, INFINITY, INFINITY},
     {NEST_LOG, "log", log, logl, 0.8, 0.8, INFINITY, INFINITY},
+    {NEST_LOG2, "log2", log2, log2l, 1.6, 1.4, INFINITY, INFINITY},
+    {NEST_LOG10, "log10", log10, log10l, 1.8, 1.6, INFINITY, INFINITY},
     {NEST_TANH, "tanh", tanh, tanhl, 2.4, 2.5, INFINITY, INFINITY},
     {NEST_ERF, "erf", erf, erfl, 1.6, 3.5, INFINITY, INFINITY},
     {NEST_SIN, "sin", sin, sinl, 1.6, 1.6, 1e5, 1e6},
@@ -204,6 +206,39 @@ static void test_functions_without_fma(void **state) {
   check_all("x86-64", 1.5);
 }
 
+/* floor and ceil of them are used as sizes and levels. */
+static void test_logarithms_of_powers_are_whole(void **state) {
+  static const char *const cpus[] = {NULL, "x86-64"};
+  static float xf[BLOCK], yf[BLOCK];
+  static double x[BLOCK], y[BLOCK];
+  (void)state;
+  for (size_t c = 0; c < COUNT(cpus); c++) {
+    module m;
+    open_module(&m, cpus[c]);
+    add_kernel(&m, "log2_f32", NEST_LOG2, MSC_F32, false);
+    add_kernel(&m, "log2_f64", NEST_LOG2, MSC_F64, false);
+    add_kernel(&m, "log10_f32", NEST_LOG10, MSC_F32, false);
+    add_kernel(&m, "log10_f64", NEST_LOG10, MSC_F64, false);
+    finish_module(&m);
+    int n = 0, least = -149;
+    for (int i = least; i <= 127; i++, n++) xf[n] = ldexpf(1, i), x[n] = ldexp(1, 8 * i);
+    find(&m, "log2_f32")((void *[]){xf, yf}, 0, n, NULL, NULL);
+    find(&m, "log2_f64")((void *[]){x, y}, 0, n, NULL, NULL);
+    for (int i = 0; i < n; i++) {
+      assert_true(yf[i] == (float)(least + i));
+      if (x[i] > 0 && !isinf(x[i])) assert_true(y[i] == 8 * (least + i));
+    }
+    for (n = 0; n <= 22; n++) x[n] = pow(10, n), xf[n] = (float)x[n]; /* f32 has 10^10 exactly, f64 10^22 */
+    find(&m, "log10_f32")((void *[]){xf, yf}, 0, n, NULL, NULL);
+    find(&m, "log10_f64")((void *[]){x, y}, 0, n, NULL, NULL);
+    for (int i = 0; i < n; i++) {
+      if (i <= 10) assert_true(yf[i] == (float)i);
+      assert_true(y[i] == i);
+    }
+    close_module(&m);
+  }
+}
+
 static void test_pow(void **state) {
   static const double special[] = {0,
                                    -0.0,
@@ -258,6 +293,7 @@ static void test_pow(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_functions_without_fma),
+                                     cmocka_unit_test(test_logarithms_of_powers_are_whole),
                                      cmocka_unit_test(test_pow)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,7 +207,7 @@ static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const
       [SCALAR_cos] = NEST_COS,     [SCALAR_ceil] = NEST_CEIL, [SCALAR_nearest] = NEST_NEAREST,
       [SCALAR_floor] = NEST_FLOOR, [SCALAR_and] = NEST_AND,   [SCALAR_or] = NEST_OR,
       [SCALAR_xor] = NEST_XOR,     [SCALAR_shl] = NEST_SHL,   [SCALAR_shr] = NEST_SHR,
-      [SCALAR_atan] = NEST_ATAN};
+      [SCALAR_atan] = NEST_ATAN,   [SCALAR_log2] = NEST_LOG2, [SCALAR_log10] = NEST_LOG10};
   uint16_t r[MSC_FORMULA_OPERANDS + MSC_FORMULA_STEPS], y = 0;
   memcpy(r, x, MSC_FORMULA_OPERANDS * sizeof *r);
   for (int i = 0; i < f->num; i++) {
