@@ -56,6 +56,8 @@ call("max_pool3d, ceil", lambda x: F.max_pool3d(x, 3, 2, 1, ceil_mode=True), vol
 call("max_pool3d, places", lambda x: F.max_pool3d(x, (2, 3, 2), (1, 2, 3), (1, 1, 0), return_indices=True), ties)
 call("avg_pool3d", lambda x: F.avg_pool3d(x, 2), volume)
 call("avg_pool3d, ceil", lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), volume)
+call("avg_pool2d, one element", lambda x: (F.avg_pool2d(x, 3, 1, 1, count_include_pad=False) - x).detach() * 1e6,
+     torch.randn(2, 30, 1, 1))
 call("local_response_norm", lambda x: F.local_response_norm(x, 2), image)
 for mode in ("replicate", "reflect"):
     call(f"pad1d, {mode}", lambda x, m=mode: F.pad(x, (1, 2), mode=m), image[0])

@@ -456,28 +456,31 @@ def _avg_pool(n):
         size, out = x.shape[-n:], shape[-n:]
         counts = _counts(n, size, out, kernel, stride, padding, count_include_pad, divisor_override)
         high = _high_pads(size, out, kernel, stride, padding, [1] * n)
+        of_seen = not count_include_pad and not divisor_override  # the mean of the elements that a window sees
         lead = math.prod(x.shape[:-n])
         if n == 3:
             first = _mean_of_windows(
-                c, c.reshape(x, (lead, size[0]) + size[1:]), kernel[1:], stride[1:], padding[1:], high[1:]
+                c, c.reshape(x, (lead, size[0]) + size[1:]), kernel[1:], stride[1:], padding[1:], high[1:], of_seen
             )
             y = c.reshape(first, (lead, 1, size[0], math.prod(out[1:])))
-            y = _mean_of_windows(c, y, [kernel[0], 1], [stride[0], 1], [padding[0], 0], [high[0], 0])
+            y = _mean_of_windows(c, y, [kernel[0], 1], [stride[0], 1], [padding[0], 0], [high[0], 0], of_seen)
         else:
             fill = [1] * (2 - n)
             y = c.reshape(x, (lead, 1) + tuple(fill) + size)
             if n == 2 and len(x.shape) == 4:
                 y = x
-            y = _mean_of_windows(c, y, fill + kernel, fill + stride, [0] * (2 - n) + padding, [0] * (2 - n) + high)
+            none = [0] * (2 - n)
+            y = _mean_of_windows(c, y, fill + kernel, fill + stride, none + padding, none + high, of_seen)
         y = c.reshape(y, shape)
         ratio = math.prod(kernel) / counts
-        return y if bool((ratio == 1).all()) else c.g.mul(y, c.t(ratio, y.dtype))
+        return y if of_seen or bool((ratio == 1).all()) else c.g.mul(y, c.t(ratio, y.dtype))
 
     return avg_pool
 
 
-def _mean_of_windows(c, x, kernel, stride, padding, high):
-    return c.g.avg_pool(x, kernel, stride=stride, padding=[padding[0], high[0], padding[1], high[1]])
+def _mean_of_windows(c, x, kernel, stride, padding, high, of_seen):
+    padding = [padding[0], high[0], padding[1], high[1]]
+    return c.g.avg_pool(x, kernel, stride=stride, padding=padding, count_include_pad=not of_seen)
 
 
 for _n in (1, 2, 3):
