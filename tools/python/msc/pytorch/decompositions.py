@@ -166,6 +166,21 @@ def nanmedian(x, dim, keepdim=False):
     return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
 
 
+# ---- norms ----
+
+
+@decomposition("native_batch_norm_backward")
+def batch_norm_backward(dy, x, gamma, mean, variance, batch_mean, batch_scale, training, eps, wanted):
+    """PyTorch's, with the statistics of a batch of f16 or bf16 computed again in f32: the forward hands them on in x's
+    element type, rounded."""
+    if training and x.dtype in (torch.float16, torch.bfloat16):
+        dims = [d for d in range(x.dim()) if d != 1]
+        spread, batch_mean = torch.var_mean(x.float(), dims, correction=0)
+        batch_scale = torch.rsqrt(spread + eps)
+    own = decomposition_table[torch.ops.aten.native_batch_norm_backward.default]
+    return own(dy, x, gamma, mean, variance, batch_mean, batch_scale, training, eps, wanted)
+
+
 # ---- bags of embeddings ----
 
 

@@ -146,13 +146,13 @@ def _batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps):
     """y, the batch's mean and 1 / deviation, the new running mean and variance."""
     x = c.own(x)
     channels = (x.shape[1],)
-    stat = "f32" if x.dtype in ("f16", "bf16") else x.dtype
-    gamma = c.stretch(c.t(1.0, stat), channels) if gamma is None else c.own(gamma)
-    beta = c.stretch(c.t(0.0, stat), channels) if beta is None else c.own(beta)
-    old = [
-        c.stretch(c.t(v, stat), channels) if isinstance(v, float) else c.own(v)
-        for v in (0.0 if mean is None else mean, 1.0 if variance is None else variance)
-    ]
+    given = [dtype_of(v) for v in (gamma, beta, mean, variance) if v is not None]
+    if x.dtype in ("f16", "bf16") and any(t != x.dtype for t in given):
+        x = c.t(x, "f32")  # beside wider statistics or factors
+    gamma, beta, *old = (
+        c.stretch(c.t(otherwise if v is None else v, x.dtype), channels)
+        for v, otherwise in ((gamma, 1.0), (beta, 0.0), (mean, 0.0), (variance, 1.0))
+    )
     words = dict(momentum=float(momentum or 0.0), eps=float(eps), training=bool(training))
     y, new_mean, new_variance = c.g.batch_norm(x, gamma, beta, *old, **words)
     dims = [0] + list(range(2, len(x.shape)))
@@ -163,7 +163,16 @@ def _batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps):
         of_batch = c.reshape(moments(c, x, dims, 0)[which], channels)
         return of_batch if which == 0 else c.g.rsqrt(c.add(of_batch, eps))
 
-    return [y, lambda: batch(0), lambda: batch(1), new_mean, new_variance]
+    def of_type(i, value):
+        return c.t(value, c.types[i][0]) if i < len(c.types) and c.types[i] else value
+
+    return [
+        of_type(0, y),
+        lambda: of_type(1, batch(0)),
+        lambda: of_type(2, batch(1)),
+        of_type(3, new_mean),
+        of_type(4, new_variance),
+    ]
 
 
 @row("_native_batch_norm_legit_functional", "native_batch_norm", "_native_batch_norm_legit")

@@ -9,7 +9,7 @@ class Reading:
     as the memory around a slice is."""
 
     def __init__(self, tensor):
-        self._size, self._stride = tuple(tensor.shape), tensor.stride()
+        self._size, self._stride, self._dtype = tuple(tensor.shape), tensor.stride(), tensor.dtype
         found = _rooms(tensor)
         self._order, self.shape, self._first = found or (range(tensor.dim()), self._size, [0] * tensor.dim())
         self._has_order = found is not None
@@ -32,7 +32,9 @@ class Reading:
         return x if tuple(x.shape) == self._size else c.reshape(x, list(self._size))
 
     def memory(self, tensor):
-        """(the memory's owner, its address): of a tensor of this size where it lies, or of a copy."""
+        """(the memory's owner, its address): of a tensor of this size where it lies, or of a copy.  What PyTorch
+        computed in another element type than it foretold is cast."""
+        tensor = tensor if tensor.dtype == self._dtype else tensor.detach().to(self._dtype)
         if self._lies_so(tensor):
             return tensor, tensor.data_ptr() - self._before * tensor.element_size()
         if not self._has_order:
