@@ -14,7 +14,7 @@ def need(*packages):
     """Runs this script again by MSC_FRAMEWORKS_PYTHON if a package is missing here; without that says so and ends."""
     missing = [p for p in packages if not importlib.util.find_spec(p)]
     other = os.environ.get("MSC_FRAMEWORKS_PYTHON")
-    if missing and other and os.path.realpath(other) != os.path.realpath(sys.executable):
+    if missing and other and os.path.abspath(other) != os.path.abspath(sys.executable):
         os.execv(other, [other] + sys.argv)
     if missing:
         print(f"skipped: {', '.join(missing)} cannot be imported (MSC_FRAMEWORKS_PYTHON may name a Python that can)")
