@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "runtime/data/draw.h"
 #include "runtime/plan/plan.h"
 
 /* SEED: the seed of the run, in a state of i64 */
@@ -51,22 +52,6 @@ bool mscrt_init_ok(const char *init, mscrt_dtype dtype) {
          (kind == CONSTANT && value == rint(value) && value >= 0 && value <= (dtype == MSCRT_I1 ? 1 : 127));
 }
 
-/* Computes elements 4i .. 4i+3 from one Philox block. */
-static void four_values(init_kind kind, double value, const uint32_t key[2], uint64_t block, double out[4]) {
-  uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0x696e6974 /* "init" */}, r[4];
-  mscrt_philox(counter, key, r);
-  if (kind == UNIFORM) {
-    for (int i = 0; i < 4; i++) out[i] = value * (((double)r[i] + 0.5) * 0x1p-31 - 1);
-    return;
-  }
-  for (int i = 0; i < 4; i += 2) { /* Box and Muller: two uniform numbers become two normal ones */
-    double radius = value * sqrt(-2 * log(((double)r[i] + 0.5) * 0x1p-32)),
-           angle = 2 * M_PI * (((double)r[i + 1] + 0.5) * 0x1p-32);
-    out[i] = radius * cos(angle);
-    out[i + 1] = radius * sin(angle);
-  }
-}
-
 typedef struct {
   init_kind kind;
   double value;
@@ -89,15 +74,14 @@ static void write_elements(const filling *f, int64_t at, int64_t num, const doub
 }
 
 static void fill_run(void *user, int64_t to, int64_t element, int64_t num) {
-  enum { ROOM = 64 }; /* whole blocks of four */
+  enum { ROOM = 4 * MSCRT_DRAWN_BLOCKS };
   const filling *f = user;
   double v[ROOM];
   for (int i = 0; i < ROOM; i++) v[i] = f->kind == ONES ? 1 : f->value;
   for (int64_t at = 0, n; at < num; at += n) {
     int64_t skipped = (element + at) % 4, block = (element + at) / 4;
     n = mscrt_smaller(ROOM - skipped, num - at);
-    for (int64_t i = 0; f->kind >= NORMAL && i < skipped + n; i += 4)
-      four_values(f->kind, f->value, f->key, (uint64_t)(block + i / 4), v + i);
+    if (f->kind >= NORMAL) mscrt_draw_blocks(f->kind == NORMAL, f->value, f->key, (uint64_t)block, v, false);
     write_elements(f, to + at, n, v + skipped);
   }
 }

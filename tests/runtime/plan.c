@@ -1,6 +1,7 @@
 /* plan.c: checks the plan loader: damaged, inconsistent or foreign plans are refused with a reason; accepted ones
  * can be run. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 
 #include "ir/abi/product.h"
 #include "ir/sanitized.h"
+#include "runtime/data/draw.h"
 #include "tests/runtime/expect.h"
 #include "tests/runtime/make_plan.h"
 
@@ -494,12 +496,51 @@ static void parts_begin_as_the_whole(void **state) {
   expect_part_of_whole("constant:3", MSCRT_I64);
 }
 
+/* The four numbers of a block as the library of C computes them: two pairs by the method of Box and Muller, or uniform
+ * ones; in long double, so that what differs is not its own error. */
+static void draw_by_library(bool normal, const uint32_t key[2], uint64_t block, long double out[4]) {
+  const long double pi = 3.14159265358979323846264338327950288L;
+  uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0x696e6974}, r[4];
+  mscrt_philox(counter, key, r);
+  for (int i = 0; i < 4; i++) {
+    long double first = ((long double)r[i / 2 * 2] + 0.5L) * 0x1p-32L,
+                second = ((long double)r[i / 2 * 2 + 1] + 0.5L) * 0x1p-32L, angle = 2 * pi * second;
+    if (normal) out[i] = sqrtl(-2 * logl(first)) * (i % 2 ? sinl(angle) : cosl(angle));
+    else out[i] = 2 * (i % 2 ? second : first) - 1;
+  }
+}
+
+/* Numbers of initial values are exact but for a few units in the last place of f64, and have the same bits with
+ * vectors of every width and wherever a draw of several blocks begins. */
+static void numbers_are_drawn_alike(void **state) {
+  (void)state;
+  enum { BLOCKS = MSCRT_DRAWN_BLOCKS, NUMBERS = 4 * BLOCKS };
+  static const uint64_t from[] = {0, 5, 4096, ((uint64_t)1 << 32) - 3, (uint64_t)1 << 40};
+  const uint32_t key[2] = {0x12345678, 0x9abcdef0};
+  for (size_t f = 0; f < sizeof from / sizeof *from; f++)
+    for (int normal = 0; normal < 2; normal++)
+      for (uint64_t at = 0; at < 300 * BLOCKS; at += BLOCKS) {
+        double wide[NUMBERS], plain[NUMBERS], later[NUMBERS];
+        mscrt_draw_blocks(normal, 0.25, key, from[f] + at, wide, false);
+        mscrt_draw_blocks(normal, 0.25, key, from[f] + at, plain, true);
+        mscrt_draw_blocks(normal, 0.25, key, from[f] + at + 3, later, false);
+        assert_memory_equal(wide, plain, sizeof wide);
+        assert_memory_equal(wide + 12, later, sizeof wide - sizeof *wide * 12);
+        for (uint64_t b = 0; b < BLOCKS; b++) {
+          long double exact[4];
+          draw_by_library(normal, key, from[f] + at + b, exact);
+          for (int i = 0; i < 4; i++) assert_true(fabsl(wide[4 * b + (uint64_t)i] - 0.25L * exact[i]) <= 4e-16L);
+        }
+      }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(foreign_plans_are_refused),       cmocka_unit_test(small_signal_stacks_are_named),
       cmocka_unit_test(several_at_once_may_be_said),     cmocka_unit_test(a_library_may_compute_what_kernels_do),
       cmocka_unit_test(false_plans_are_refused),
       cmocka_unit_test(products_have_room),              cmocka_unit_test(shared_columns_are_whole_tiles),
-      cmocka_unit_test(parts_begin_as_the_whole),        cmocka_unit_test(changed_plans_are_refused_or_run)};
+      cmocka_unit_test(parts_begin_as_the_whole),        cmocka_unit_test(numbers_are_drawn_alike),
+      cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
