@@ -320,6 +320,9 @@ def main():
             few = SPREAD if every else SPREAD[number % 3::3] if TARGET == "cpu" else SPREAD[number::4]
             for ranks, keys, cut in [(1, {}, ""), *few]:
                 attempt(check_same_bits, kind, ranks, keys, cut)
+        for kind in ("adagrad", "adam"):  # one step of the rows of all micro-batches
+            attempt(check_same_bits, kind, 1, {"micro_size": 2}, "")
+            attempt(check_same_bits, kind, 2, {**SPREAD[0][1], "micro_size": 4}, "")
         for check in (check_resumed, check_without_training, check_refused, check_no_room, check_told, check_resident,
                       check_widths, check_near_cpu, check_large):
             attempt(check)
