@@ -23,7 +23,7 @@
   X(HOME, "device, cpu or disk")                              \
   X(ROLE, "a role")                                           \
   X(DECIDER, "user, default, propagation, search or copy")    \
-  X(PROGRAM_KIND, "train or forward")                         \
+  X(PROGRAM_KIND, "train, forward or prepare")                \
   X(SECTION_KIND, "F, B, W, U, P or FB")                      \
   X(SLOT_CLASS, "FB, FW or BW")                               \
   X(ANY, "a value")                                           \

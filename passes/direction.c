@@ -13,15 +13,16 @@ const msc_op *msc_sum_of_loss(const msc_func *f) {
   return op;
 }
 
-/* True if the use adds a gradient to a sum over micro-batches; the other sum is that of the loss. */
-static bool is_gradient(const msc_func *f, const msc_use *u) {
+/* True if the use adds a gradient to a sum over micro-batches, where the other sum is that of the loss, or makes a copy
+ * of an updated parameter. */
+static bool ends_backward(const msc_func *f, const msc_use *u) {
   size_t i = (size_t)(u - u->user->in);
   const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
-  if (u->user != f->body->last || msc_fact_read(f, section, MSC_SECTION_F) != MSC_SECTION_FB || !ties ||
-      i >= ties->list.num || ties->list.v[i].i < 0)
-    return false;
+  if (u->user != f->body->last || !ties || i >= ties->list.num || ties->list.v[i].i < 0) return false;
   size_t arg = (size_t)ties->list.v[i].i;
-  return msc_arg_role(f, arg) == MSC_ROLE_SUM && !msc_arg_attr(f, arg, MSC_FACT(msc_loss));
+  msc_role role = msc_arg_role(f, arg);
+  bool sum = role == MSC_ROLE_SUM && msc_fact_read(f, section, MSC_SECTION_F) == MSC_SECTION_FB;
+  return role == MSC_ROLE_COPY || (sum && !msc_arg_attr(f, arg, MSC_FACT(msc_loss)));
 }
 
 bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
@@ -32,7 +33,7 @@ bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
     forward[op->id] = op == f->body->last;
     for (size_t i = 0; i < op->num_out && !ends; i++)
       for (const msc_use *u = op->out[i].uses; u; u = u->next)
-        forward[op->id] |= forward[u->user->id] && !is_gradient(f, u);
+        forward[op->id] |= forward[u->user->id] && !ends_backward(f, u);
   }
   return forward;
 }

@@ -243,6 +243,7 @@ struct mscrt_context {
   int64_t launch_ns;             /* time of the host to issue the last run; 0: its calls ran meanwhile */
   _Atomic uint64_t received_bytes;
   uint32_t last_program;         /* program whose outputs are in memory; num_programs: none */
+  bool prepared;                 /* program prepare has run since what it reads was changed from outside */
   int last_slot;                 /* slot of its inputs */
   bool broken;
   atomic_bool cancelled;         /* the caller wants the run, under way or next, to end */

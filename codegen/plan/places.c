@@ -216,12 +216,13 @@ plan_ref msc_plan_place_argument(calling *c, size_t i) {
   msc_plan_stage *stage = &p->stage[c->section->stage];
   msc_role role = msc_arg_role(c->f, i);
   if (role == MSC_ROLE_CARRIED) return place_carried(c, i, name, bytes, stage);
-  if (role == MSC_ROLE_SUM) {
+  if (role == MSC_ROLE_SUM || role == MSC_ROLE_COPY) {
     if (msc_home_said(c->f, i) == MSC_HOME_CPU)
       return place_inner(c, name, bytes, &stage->home_bytes[MSC_HOME_CPU], PLAN_SPACE_HOST);
     uint64_t before = stage->persistent_bytes;
     plan_ref ref = place_inner(c, name, bytes, &stage->persistent_bytes, PLAN_SPACE_PERSISTENT);
-    if (stage->persistent_bytes > before) *(is_prepared(c, name) ? &stage->copy_bytes : &stage->sum_bytes) += bytes;
+    bool copy = role == MSC_ROLE_COPY || is_prepared(c, name);
+    if (stage->persistent_bytes > before) *(copy ? &stage->copy_bytes : &stage->sum_bytes) += bytes;
     return ref;
   }
   if (role == MSC_ROLE_MICRO) {

@@ -269,11 +269,14 @@ static bool check_training(const msc_func *f) {
       return msc_error(f->module->ctx, MSC_E_OPTIMIZER, f->loc,
                        "%s: it has the attribute %s, but what is trained is the function \"forward\"", f->name,
                        facts[i]);
-  const msc_func *taken = msc_find_func(f->module, "train");
+  static const msc_program_kind made[] = {MSC_PROGRAM_TRAIN, MSC_PROGRAM_PREPARE};
   if (!msc_func_attr(f, MSC_FACT(optimizer))) return true;
-  if (taken)
-    return msc_error(f->module->ctx, MSC_E_OPTIMIZER, taken->loc,
-                     "train: training makes a function of this name; give this one another");
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+    const msc_func *taken = msc_program_func(f->module, made[i]);
+    if (taken)
+      return msc_error(f->module->ctx, MSC_E_OPTIMIZER, taken->loc,
+                       "%s: training makes a function of this name; give this one another", taken->name);
+  }
   return msc_func_attr(f, MSC_FACT(loss)) ||
          msc_error(f->module->ctx, MSC_E_OPTIMIZER, f->loc,
                    "%s: an optimizer without a loss; say which of its results that is, as loss = 0", f->name);

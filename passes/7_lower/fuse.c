@@ -333,14 +333,16 @@ static bool is_concat_of_casts(const region *r) {
   return i + 1 == r->num && r->num <= FEW && r->op[i]->kind == OP_concat;
 }
 
-/* True for a cast, an update, or an addition to a sum over micro-batches; of a gradient, or of some columns of one; and
- * for casts that become one value. */
+/* True for a cast, an update, perhaps with a cast of what it updates, or an addition to a sum over micro-batches; of a
+ * gradient, or of some columns of one; and for casts that become one value. */
 static bool has_few_ops(const region *r) {
   size_t columns = r->op[0]->kind == OP_slice;
-  const msc_op *op = columns && r->num > 1 ? r->op[1] : r->op[0];
-  if (r->num == 2 + columns) return op->kind == OP_add && r->op[1 + columns]->kind == OP_select;
+  const msc_op *op = columns && r->num > 1 ? r->op[1] : r->op[0], *then = r->op[r->num - 1];
+  bool updates = msc_info(op)->flags & MSC_UPDATE;
+  if (r->num == 2 + columns)
+    return (op->kind == OP_add && then->kind == OP_select) || (updates && then->kind == OP_cast);
   if (is_concat_of_casts(r)) return true;
-  return r->num == 1 + columns && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
+  return r->num == 1 + columns && (op->kind == OP_cast || updates);
 }
 
 /* True if a GPU runs the region in about the time of a launch. */

@@ -37,6 +37,9 @@ mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const msc
 
 /* Runs step `step` of a program, which reads the batches from number step * micro-batches of a step on. */
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step);
+/* Says that the values of a ref were changed by no program of the plan: program prepare, which makes what steps of
+ * training keep, runs again if it reads them. */
+void mscrt_note_change(mscrt_context *c, plan_ref r);
 /* The loss after a run; NaN if there is none, or on another stage. */
 double mscrt_loss_of(const mscrt_context *c, uint32_t program);
 

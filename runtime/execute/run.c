@@ -624,13 +624,38 @@ mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, 
   return c->pushing && train ? mscrt_push_and_pull(c, c->pushing) : NULL;
 }
 
+static mscrt_status *run_program(mscrt_context *c, uint32_t program, bool train, int64_t step) {
+  return c->device->runs_programs ? c->device->run(c, program, train, step)
+                                  : mscrt_run_entries(c, program, train, step);
+}
+
+/* Makes the copies of parameters that steps of training read and keep up to date, if these may not be right. */
+static mscrt_status *run_prepare(mscrt_context *c, int64_t step) {
+  uint32_t prepare;
+  if (c->prepared || !mscrt_find_program(c->plan, "prepare", &prepare)) return NULL;
+  c->prepared = true;
+  return run_program(c, prepare, false, step);
+}
+
+void mscrt_note_change(mscrt_context *c, plan_ref r) {
+  uint32_t prepare;
+  if (!c->prepared || !mscrt_find_program(c->plan, "prepare", &prepare)) return;
+  const mscrt_program *g = &c->program[prepare];
+  for (uint32_t i = 0; i < g->num; i++)
+    for (uint32_t k = 0; k < c->section[g->entry[i].section].num_calls; k++) {
+      const mscrt_record *call = &c->section[g->entry[i].section].call[k];
+      for (uint32_t b = 0; b < call->num_buffers; b++)
+        if (!call->ref[b].written && mscrt_refs_overlap(call->ref[b], r)) c->prepared = false;
+    }
+}
+
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step) {
   bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
   if (c->o.ranks == 1 && atomic_exchange(&c->cancelled, false)) return fail_as_cancelled(c);
   if (c->o.ranks > 1 && atomic_load(&c->cancelled)) return give_up_on_failure(c, fail_as_cancelled(c));
   int before = c->library ? mscrt_library_enter(c->library) : 0;
-  mscrt_status *s =
-      c->device->runs_programs ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
+  mscrt_status *s = train ? run_prepare(c, step) : NULL;
+  if (!s) s = run_program(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_program = program;
   return give_up_on_failure(c, s);

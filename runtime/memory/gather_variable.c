@@ -112,6 +112,9 @@ mscrt_status *mscrt_fetch_variable(mscrt_context *c, const mscrt_variable *v, co
 }
 
 mscrt_status *mscrt_store_variable(mscrt_context *c, const mscrt_variable *v, const void *at) {
+  plan_ref changed = v->ref;
+  changed.bytes = mscrt_variable_bytes(v);
+  mscrt_note_change(c, changed);
   return has_device_copy(v) ? mscrt_store(c, (uint64_t)((const uint8_t *)at - c->arena), mscrt_variable_bytes(v))
                             : NULL;
 }
