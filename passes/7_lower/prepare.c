@@ -69,9 +69,11 @@ static bool is_read_by_host(const msc_value *v) {
   return false;
 }
 
+/* A step brings other rows of a table with a cache. */
 static bool is_kept_parameter(const msc_pass_ctx *pass, const msc_func *f, size_t i) {
   return msc_arg_role(f, i) == MSC_ROLE_PARAMETER && msc_home_of(pass->config, f, i) == MSC_HOME_DEVICE &&
-         !is_read_by_host(f->body->args[i]) && !changes_within_step(f->module, name_of_argument(f, i));
+         !msc_arg_attr(f, i, MSC_FACT(msc_cached)) && !is_read_by_host(f->body->args[i]) &&
+         !changes_within_step(f->module, name_of_argument(f, i));
 }
 
 static bool only_copies(const msc_op *op) {
