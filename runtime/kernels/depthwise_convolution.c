@@ -5,6 +5,7 @@
 #pragma GCC optimize("O3", "fp-contract=off")
 #include <string.h>
 
+#include "runtime/kernels/vectors.h"
 #include "runtime/kernels/windows.h"
 
 enum { BLOCKS = 8 /* places that are summed at once */, SUMS = MSC_WINDOWS_SUMS, WIDEST = 16 };
@@ -136,11 +137,8 @@ typedef void kernel(const item *t, const grid *g, int64_t taps);
 
 /* The kernel for the lanes of the item, with vectors that are no longer than those that the plan is made for. */
 static kernel *find_kernel(const item *t, kernel *sse2, kernel *avx2, kernel *avx512) {
-  int64_t most = mscrt_smaller(t->cut.columns, msc_product_lanes(t->v.width));
-  if (most >= 16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return avx512;
-  return most >= 8 && __builtin_cpu_supports("avx2") ? avx2 : sse2;
+  int64_t lanes = mscrt_vector_lanes(mscrt_smaller(t->cut.columns, msc_product_lanes(t->v.width)));
+  return lanes == 16 ? avx512 : lanes == 8 ? avx2 : sse2;
 }
 
 static void sum_places(const item *t, const grid *g, int64_t taps) {

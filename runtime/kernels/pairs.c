@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/half.h"
+#include "runtime/kernels/vectors.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -42,9 +43,7 @@ FOR_WIDTH(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,pref
 
 const mscrt_pair_loops *mscrt_pair_loops_here(void) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw"))
-    return &loops_avx512;
+  if (mscrt_vector_lanes(16) == 16) return &loops_avx512;
 #endif
   return &loops_anywhere;
 }

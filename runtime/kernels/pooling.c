@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/kernels/builtin.h"
+#include "runtime/kernels/vectors.h"
 
 enum { STRIP = 256 }; /* windows of a row that are looked at together */
 
@@ -55,7 +56,7 @@ TAKE_ROW(take_row_avx2, __attribute__((target("avx2"))))
 
 static take_row *find_take_row(void) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) return take_row_avx2;
+  if (mscrt_vector_lanes(8) == 8) return take_row_avx2;
 #endif
   return take_row_anywhere;
 }

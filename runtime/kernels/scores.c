@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/kernels/attention.h"
+#include "runtime/kernels/vectors.h"
 
 enum { LANES = MSC_ATTENTION_LANES, STEP = MSC_ATTENTION_KEYS };
 
@@ -79,10 +80,9 @@ INLINE double logarithm(double x) {
 
 const mscrt_score_loops *mscrt_score_loops_of(int64_t most) {
 #ifdef __x86_64__
-  if (most >= 16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return &loops_avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return most >= 8 ? &loops_avx2 : &loops_fma;
+  int64_t lanes = mscrt_vector_lanes(most);
+  if (lanes > 4) return lanes == 16 ? &loops_avx512 : &loops_avx2;
+  if (mscrt_vector_lanes(8) == 8) return &loops_fma;
 #endif
   return &loops_anywhere;
 }

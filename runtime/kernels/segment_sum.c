@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/kernels/builtin.h"
+#include "runtime/kernels/vectors.h"
 
 enum {
   STRIP = 256, /* columns of a row that are added at a time */
@@ -130,7 +131,7 @@ void mscrt_run_segments(void *const *b, int64_t begin, int64_t end, const int64_
     *(int32_t *)b[4] = 1;
   if (!c.each) c.each = 1;
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) {
+  if (mscrt_vector_lanes(8) == 8) {
     (is_double ? add_doubles_avx2 : add_floats_avx2)(&c, begin, end);
     return;
   }

@@ -13,6 +13,7 @@
 #pragma GCC optimize("O3")
 #include <string.h>
 
+#include "runtime/kernels/vectors.h"
 #include "runtime/kernels/windows.h"
 
 enum {
@@ -364,8 +365,9 @@ void mscrt_run_winograd(const mscrt_record *r, void *const *buffers, int64_t uni
   t.room = t.panels + msc_windows_aligned(t.cut.panels);
   t.tile = t.room + msc_windows_aligned(t.cut.room);
 #ifdef __x86_64__
-  if (t.v.width >= 32) run_avx512(&t, buffers, unit);
-  else if (t.v.width >= 16) run_avx2(&t, buffers, unit);
+  int64_t most = mscrt_vector_lanes(msc_product_lanes(t.v.width));
+  if (most >= 16) run_avx512(&t, buffers, unit);
+  else if (most >= 8) run_avx2(&t, buffers, unit);
   else
 #endif
     run_anywhere(&t, buffers, unit);
