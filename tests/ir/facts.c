@@ -71,7 +71,7 @@ static void members_are_declared(void **state) {
   expect_wrong(ctx, MSC_FACT(conflicts), msc_int(1), "must be a list");
   expect_wrong(ctx, MSC_FACT(msc_home), msc_str(ctx, "dsk"), "must be device, cpu or disk");
   expect_wrong(ctx, MSC_FACT(by), msc_str(ctx, "usre"), "must be user, default, propagation, search or copy");
-  expect_wrong(ctx, MSC_FACT(program), msc_str(ctx, "trian"), "must be train or forward");
+  expect_wrong(ctx, MSC_FACT(program), msc_str(ctx, "trian"), "must be train, forward or prepare");
   expect_wrong(ctx, MSC_FACT(section), msc_str(ctx, "BF"), "must be F, B, W, U, P or FB");
   expect_wrong(ctx, MSC_FACT(msc_class), msc_str(ctx, "BF"), "must be FB, FW or BW");
   expect_wrong(ctx, MSC_FACT(in_layout), msc_int(1), NULL); /* what a user wrote is pass annotations' to check */

@@ -131,6 +131,7 @@ static const instance instances[] = {
     {"scatter_nd_add", "2x3x1xi64 2x3x6xT", "shape=8,6", "d", 1, 8},
     {"scatter_update", "8x6xT 4xi32 4x6xT", "", "dfi", 1, 8},
     {"scatter_update", "4x8x2xT 3x2xi64 4x3x2x2xT", "axis=1", "df", 1, 8},
+    {"put_rows", "8x6xT 4x6xT i64", "", "dfi", 1, 2},
     {"sort", "4x8xT", "", "dfi", 1, 0},
     {"sort", "8x6x2xT", "axis=1 descending=true dtype=i64", "du", 1, 0},
     {"topk", "4x8xT", "k=3", "dfi", 1, 0},

@@ -308,8 +308,8 @@ static const char *uncovered(const coverage *c) {
   const char *name = NULL;
   for (int k = 0; k < OP_COUNT && !name; k++) {
     unsigned flags = msc_op_info_of(ctx, (msc_op_kind)k)->flags;
-    if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR) || k == OP_accumulate || k == OP_stage_send ||
-        k == OP_stage_recv || k == OP_broadcast || k == OP_send || k == OP_recv)
+    if (flags & (MSC_COMPOSITE | MSC_LOCAL | MSC_TERMINATOR) || k == OP_accumulate || k == OP_put_rows ||
+        k == OP_stage_send || k == OP_stage_recv || k == OP_broadcast || k == OP_send || k == OP_recv)
       continue;
     /* of GPUs, made by passes */
     if (k == OP_flash_attention || k == OP_flash_attention_grad || k == OP_biased_conv2d) continue;

@@ -258,6 +258,7 @@ static void print_decisions(const msc_plan *p) {
 /* Prints how many ops were given layouts, and by whom: "16 ops were given layouts (15 default, 1 search)". */
 static void print_deciders(const msc_plan *p) {
   const char *sep = " (";
+  if (!p->num_decisions) return;
   fprintf(stderr, "%zu op%s given layouts", p->num_decisions, p->num_decisions == 1 ? " was" : "s were");
   for (size_t i = 0; i < p->num_decisions; i++) {
     const char *by = p->decision[i].by;
@@ -268,7 +269,7 @@ static void print_deciders(const msc_plan *p) {
     fprintf(stderr, "%s%zu %s", sep, num, by);
     sep = ", ";
   }
-  fprintf(stderr, "%s; `msc explain`, or -v here, tells of each\n", p->num_decisions ? ")" : "");
+  fprintf(stderr, "); `msc explain`, or -v here, tells of each\n");
 }
 
 static void print_compile_text(const msc_compiled *made, bool verbose, double ms) {
