@@ -1,4 +1,4 @@
-/* library_products.h: products that a plan lets oneDNN compute in place of its own kernels: which of them it does. */
+/* library_products.h: products that a library may compute in place of a plan's own kernels: which of them it does. */
 #ifndef MSCRT_LIBRARY_PRODUCTS_H
 #define MSCRT_LIBRARY_PRODUCTS_H
 

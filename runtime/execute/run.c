@@ -633,8 +633,9 @@ static mscrt_status *run_program(mscrt_context *c, uint32_t program, bool train,
 static mscrt_status *run_prepare(mscrt_context *c, int64_t step) {
   uint32_t prepare;
   if (c->prepared || !mscrt_find_program(c->plan, "prepare", &prepare)) return NULL;
-  c->prepared = true;
-  return run_program(c, prepare, false, step);
+  mscrt_status *s = run_program(c, prepare, false, step);
+  c->prepared = !s;
+  return s;
 }
 
 void mscrt_note_change(mscrt_context *c, plan_ref r) {

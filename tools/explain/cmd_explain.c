@@ -378,7 +378,7 @@ static void print_caches(cli_output *out, const json_t *all) {
   }
 }
 
-/* Prints which products oneDNN computes, and how many it may. */
+/* Prints which products a library computes, and how many it may. */
 static void print_products(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i, measured = 0;

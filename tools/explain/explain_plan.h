@@ -90,7 +90,7 @@ json_t *cli_explain_caches(const void *file);
 
 /* ---- explain_products.c ---- */
 
-/* Returns the products that oneDNN computes, as `deterministic` is false: by default ("preferred"), or where
+/* Returns the products that a library computes, as `deterministic` is false: by default ("preferred"), or where
  * --autotune measured it to be faster ("measured"). `file` must have been verified; NULL: there are none. */
 json_t *cli_explain_products(const void *file);
 
