@@ -234,3 +234,5 @@ bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer
   msc_stat(pass, "tables updated lazily", apart);
   return true;
 }
+
+bool msc_is_lazy_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE && msc_info(op)->facts.indexed; }

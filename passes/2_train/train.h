@@ -62,6 +62,8 @@ typedef struct {
 typedef struct msc_pass_ctx msc_pass_ctx;
 bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
                          msc_row_numbers *out);
+/* True for an optimizer's step of only those rows of a table that it is given. */
+bool msc_is_lazy_update(const msc_op *op);
 
 /* ---- loss_scale.c ---- */
 

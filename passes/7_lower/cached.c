@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
+#include "passes/2_train/train.h"
 #include "passes/7_lower/target.h"
 #include "passes/8_memory/homes.h"
 #include "passes/check.h"
@@ -33,8 +34,6 @@ static bool refuse(const cache_builder *z, const msc_op *op, const char *why) {
 
 /* ---- who uses the table ---- */
 
-static bool is_lazy_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE && msc_info(op)->facts.indexed; }
-
 static bool note_user(cache_builder *z, const msc_use *u) {
   msc_op *op = u->user;
   size_t at = (size_t)(u - op->in);
@@ -44,7 +43,7 @@ static bool note_user(cache_builder *z, const msc_use *u) {
   if (op->kind == OP_gather && at == 0 && !msc_op_int(op, "axis")) {
     msc_grow(z->pass->scratch, z->lookup, z->num_lookups);
     z->lookup[z->num_lookups++] = op;
-  } else if (is_lazy_update(op) && at == 0 && !z->update) {
+  } else if (msc_is_lazy_update(op) && at == 0 && !z->update) {
     z->update = op;
   } else if (msc_info(op)->flags & MSC_UPDATE) {
     return refuse(z, op, "all rows of the table are updated; with 'lazy' an optimizer updates those of the step");

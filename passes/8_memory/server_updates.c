@@ -1,6 +1,6 @@
 /* server_updates: updates of parameters that live on servers, as the key parameter_server says -> marked, with the sums
- * of gradients that they read: servers make these sums, of what every worker pushes, and run the updates; workers skip
- * both and pull the new values.
+ * of gradients that they read, and what lazy updates read of all ranks' rows: servers make these, of what every worker
+ * pushes, and run the updates; workers skip both and pull the new values.
  *
  * An update can be a server's if it reads nothing else but the state, constants, and what these alone give, as the
  * number of the step does: servers compute that too.  A parameter that is cut over the workers stays with them, and so
@@ -30,6 +30,7 @@ typedef struct {
   bool *workers;    /* by op id: workers need its results */
   uint8_t *by;      /* by op id: who runs it, BY_... or 0 */
   msc_dtype summed; /* the element type of the values that servers sum */
+  bool of_lazy;     /* what is marked is read by a lazy update */
 } serving_pass;
 
 /* ---- what is marked ---- */
@@ -111,6 +112,17 @@ static bool sums_over_all_ranks(const serving_pass *z, const msc_op *op) {
   return msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == msc_mesh_size(&z->f->module->mesh);
 }
 
+/* True if the op hands all ranks what each of them has, in the same order to all. */
+static bool gathers_from_all_ranks(const serving_pass *z, const msc_op *op) {
+  msc_cost cost;
+  msc_cost_transfer t;
+  const msc_comm_part *part = msc_op_verb(op) == MSC_ALL_GATHER ? msc_comm_parts(op, z->pass->scratch) : NULL;
+  for (size_t i = 0; part && i < op->num_in; i++)
+    if (!msc_layout_is_replicated(part[i].to)) return false;
+  msc_cost_of(msc_pass_cluster(z->pass), &z->f->module->mesh, &cost);
+  return part && msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == msc_mesh_size(&z->f->module->mesh);
+}
+
 /* True if every worker has other values in the argument: samples, sums over its micro-batches, or its part of a
  * tensor that is cut. */
 static bool differs_between_workers(const msc_func *f, size_t arg) {
@@ -120,13 +132,13 @@ static bool differs_between_workers(const msc_func *f, size_t arg) {
 }
 
 /* Marks op and all that it is computed from as work of servers. False: it reads something that servers do not have.
- * *out_summed: it reads a sum over all ranks. */
+ * *out_summed: it reads a sum over all ranks, or the rows of all. */
 static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
   *out_summed = false;
   if (op->kind == OP_constant) return true;
   if (z->workers[op->id]) return false;
   if (op->kind == OP_comm) {
-    *out_summed = sums_over_all_ranks(z, op);
+    *out_summed = sums_over_all_ranks(z, op) || (z->of_lazy && gathers_from_all_ranks(z, op));
     if (*out_summed) z->by[op->id] = BY_SERVERS;
     return *out_summed;
   }
@@ -163,7 +175,10 @@ static bool mark_all_needed(serving_pass *z) {
   bool stable = true, summed;
   for (const msc_op *op = z->f->body->first; op; op = op->next) z->by[op->id] = 0;
   for (const msc_op *op = z->f->body->first; op; op = op->next)
-    if (z->update[op->id] && (!mark_needed(z, op, &summed) || !summed)) z->update[op->id] = stable = false;
+    if (z->update[op->id]) {
+      z->of_lazy = msc_is_lazy_update(op);
+      if (!mark_needed(z, op, &summed) || !summed) z->update[op->id] = stable = false;
+    }
   for (const msc_op *op = z->f->body->first; op && stable; op = op->next)
     if (z->by[op->id] == BY_SERVERS && !is_read_by_servers(z, op)) z->workers[op->id] = true, stable = false;
   return stable;

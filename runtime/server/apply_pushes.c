@@ -21,8 +21,9 @@ typedef struct {
 
 struct mscrt_shard {
   mscrt_shard_options o;
-  size_t row_bytes;
-  uint64_t version, stop; /* stop: the clock at which all workers stop */
+  size_t sum_bytes, row_bytes; /* of a row: what is summed, and all */
+  uint64_t version, stop;      /* stop: the clock at which all workers stop */
+  const mscrt_push *alone;     /* the push that an update is made of; NULL: those that have arrived */
   shard_worker *worker;
   char *zeros, *sum; /* a row of zeros; rows of a run */
   const void **term;
@@ -44,7 +45,8 @@ static mscrt_status *allocate_shard(mscrt_shard *s) {
 mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_shard) {
   if (o->workers < 1 || o->workers > MSCRT_MOST_WORKERS)
     return mscrt_fail(MSCRT_ARGUMENT, "%d workers push to a server: 1 to %d may", o->workers, MSCRT_MOST_WORKERS);
-  if (o->rows < 0 || o->columns < 1 || o->columns > INT32_MAX || !mscrt_is_float(o->dtype))
+  if (o->rows < 0 || o->columns < 0 || o->columns > INT32_MAX || !mscrt_is_float(o->dtype) ||
+      !(o->apart_bytes ? o->rows == 1 : o->columns))
     return mscrt_fail(MSCRT_ARGUMENT, "a server cannot hold %" PRId64 " rows of %" PRId64 " values: values are floats",
                       o->rows, o->columns);
   if (o->staleness < MSCRT_NO_BOUND || (o->sync && o->staleness))
@@ -52,7 +54,8 @@ mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_sh
                       o->sync ? " where workers are synchronous" : "");
   mscrt_shard *s;
   MSCRT_CHECK(mscrt_new_array(&s, 1));
-  *s = (mscrt_shard){.o = *o, .stop = MSCRT_NO_STOP, .row_bytes = (size_t)o->columns * mscrt_dtype_bytes(o->dtype)};
+  *s = (mscrt_shard){.o = *o, .stop = MSCRT_NO_STOP, .sum_bytes = (size_t)o->columns * mscrt_dtype_bytes(o->dtype)};
+  s->row_bytes = s->sum_bytes + (size_t)o->apart_bytes;
   mscrt_status *failure = allocate_shard(s);
   if (failure) {
     mscrt_shard_free(s);
@@ -70,6 +73,12 @@ int mscrt_shard_num_members(const mscrt_shard *s) {
 }
 
 uint64_t mscrt_shard_version(const mscrt_shard *s) { return s->version; }
+
+const void *mscrt_shard_apart(const mscrt_shard *s, int worker) {
+  const shard_worker *w = &s->worker[worker];
+  if (s->alone) return s->alone->worker == worker ? (const char *)s->alone->gradient + s->sum_bytes : NULL;
+  return w->arrived && w->num ? w->gradient + s->sum_bytes : NULL;
+}
 
 /* ---- clocks ---- */
 
@@ -193,12 +202,14 @@ static mscrt_status *keep_push(mscrt_shard *s, const mscrt_push *p) {
 
 static void apply_push(mscrt_shard *s, const mscrt_push *p) {
   int64_t begin = 0;
+  s->alone = p;
   for (int64_t i = 1; i <= p->num; i++) {
     if (i < p->num && (!p->rows || p->rows[i] == p->rows[i - 1] + 1)) continue;
     update_rows(s, p->rows ? p->rows[begin] : begin, i - begin,
                 (const char *)p->gradient + (size_t)begin * s->row_bytes);
     begin = i;
   }
+  s->alone = NULL;
   s->version++;
 }
 

@@ -19,6 +19,8 @@ typedef void mscrt_shard_update(void *user, uint64_t step, int64_t first, int64_
 typedef struct {
   mscrt_dtype dtype;
   int64_t rows, columns;
+  /* bytes behind the values of a push of the only row, which are not summed: an update reads those of each worker */
+  uint64_t apart_bytes;
   int workers;       /* all are members at first */
   bool sync;         /* one update per step, with the sum of all workers in the order of an all_reduce */
   int64_t staleness; /* without sync: a worker at clock c sees all updates of steps before c - staleness */
@@ -50,6 +52,8 @@ mscrt_status *mscrt_shard_check(const mscrt_shard *s, const mscrt_push *p);
 mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_end *out_end);
 /* True if the worker may pull for its next step now. */
 bool mscrt_shard_may_pull(const mscrt_shard *s, int worker);
+/* During an update: the bytes of a worker's push that are not summed; NULL: the update has no push of this worker. */
+const void *mscrt_shard_apart(const mscrt_shard *s, int worker);
 int mscrt_shard_num_members(const mscrt_shard *s);
 uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far */
 /* mscrt_shard_stop makes all workers stop after the same step, the first that none of them has ended when it is first

@@ -26,8 +26,6 @@ struct mscrt_pushing {
   bool any;        /* gradients were kept in this step */
 };
 
-static uint64_t element_bytes(const mscrt_pushing *p) { return mscrt_dtype_bytes(p->shares.dtype); }
-
 /* Lets both ends of a connection prove that they have the job's token. */
 static mscrt_status *prove_token(const mscrt_options *o, int fd, int64_t deadline_ns) {
   mscrt_key key;
@@ -106,8 +104,8 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
   MSCRT_GOTO(mscrt_new_array(&p->lent, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) {
     const mscrt_share *share = &p->shares.share[i];
-    uint64_t bytes = (uint64_t)share->elems * element_bytes(p);
-    MSCRT_GOTO(mscrt_lent_new(bytes > share->value_bytes ? bytes : share->value_bytes, &p->lent[i]));
+    uint64_t bytes = share->push_bytes > share->value_bytes ? share->push_bytes : share->value_bytes;
+    MSCRT_GOTO(mscrt_lent_new(bytes, &p->lent[i]));
     p->kept[i] = p->lent[i].at;
     if (share->value_bytes > most) most = share->value_bytes;
     if (share->state_bytes > most) most = share->state_bytes;
@@ -138,14 +136,15 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done) {
   free(p);
 }
 
-void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r) {
+void mscrt_keep_gradient(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots) {
+  mscrt_pushing *p = c->pushing;
+  const mscrt_part *parts = mscrt_parts_of(c, r, slots, false);
   for (int i = 0; i < p->shares.num; i++) {
     const mscrt_share *share = &p->shares.share[i];
-    for (uint32_t k = 0; k < share->num_sums; k++) {
-      const mscrt_served_sum *sum = &share->sum[k];
-      if (sum->record != r) continue;
-      memcpy(p->kept[i] + (uint64_t)sum->at * element_bytes(p), p->c->arena + r->part[sum->part].src,
-             mscrt_sum_bytes(sum));
+    for (uint32_t k = 0; k < share->num_parts; k++) {
+      const mscrt_served_part *part = &share->part[k];
+      if (part->record != r) continue;
+      memcpy(p->kept[i] + part->at, c->arena + parts[part->part].src, mscrt_served_bytes(part));
     }
   }
   p->any = true;
@@ -154,24 +153,24 @@ void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r) {
 /* The server that decides when all workers stop: the first to which they push. */
 static int server_of_stops(const mscrt_pushing *p) {
   int i = 0;
-  while (i + 1 < p->shares.num && !p->shares.share[i].elems) i++;
+  while (i + 1 < p->shares.num && !p->shares.share[i].push_bytes) i++;
   return i;
 }
 
 static mscrt_status *push_gradients(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_options *o = &c->o;
   const mscrt_share *share = &p->shares.share[i];
-  if (!share->elems) return NULL;
+  if (!share->push_bytes) return NULL;
   mscrt_push_end end;
   mscrt_push all = {.worker = o->rank, .step = p->step, .num = 1, .gradient = p->takes[i] ? NULL : p->kept[i]};
-  MSCRT_CHECK(mscrt_ask_push(p->fd[i], (uint64_t)share->elems * element_bytes(p), &all, o->timeout_ms, &end));
+  MSCRT_CHECK(mscrt_ask_push(p->fd[i], share->push_bytes, &all, o->timeout_ms, &end));
   return end == MSCRT_PUSH_TAKEN ? NULL : mscrt_fail(MSCRT_PEER, "it does not take step %" PRIu64 " yet", p->step);
 }
 
 static mscrt_status *pull_values(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
   uint64_t version, stop;
-  if (!share->elems) return NULL;
+  if (!share->push_bytes) return NULL;
   MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, c->o.rank, 1, NULL, c->o.timeout_ms,
                              p->takes[i] ? NULL : p->values, &version, &stop));
   const char *values = p->takes[i] ? p->kept[i] : p->values;

@@ -15,15 +15,32 @@ typedef struct {
   mscrt_context *c;
   mscrt_shares shares;
   const mscrt_share *own;
+  const mscrt_shard *shard;
   char *values, *state;
   mscrt_status *failure; /* of an update */
 } plan_server;
 
-static void copy_sums(const plan_server *p, const mscrt_record *r, const char *sums) {
-  uint64_t bytes = mscrt_dtype_bytes(p->shares.dtype);
-  for (uint32_t i = 0; i < p->own->num_sums; i++) {
-    const mscrt_served_sum *sum = &p->own->sum[i];
-    if (sum->record == r) memcpy(r->part[sum->part].dst, sums + (uint64_t)sum->at * bytes, mscrt_sum_bytes(sum));
+/* Puts together what workers have pushed of a value that is gathered.  The part of a worker that is not in this update
+ * are numbers of no row, -1, and gradients of zero. */
+static void gather_part(const plan_server *p, const mscrt_served_part *part) {
+  const mscrt_exchange *e = part->record->part[part->part].e;
+  void *dst = part->record->part[part->part].dst;
+  uint64_t bytes = mscrt_dtype_bytes(e->dtype), sums = (uint64_t)p->own->elems * mscrt_dtype_bytes(p->shares.dtype);
+  memset(dst, mscrt_is_float(e->dtype) ? 0 : -1, (size_t)e->elems * bytes);
+  for (int64_t i = 0; i < e->num_cuts; i++) {
+    const mscrt_cut *cut = &e->cut[i];
+    const char *pushed = mscrt_shard_apart(p->shard, (int)cut->peer[0]);
+    if (pushed)
+      msc_box_copy(e->rank, &cut->box, &e->to_box, dst, &cut->from_box, pushed + part->at - sums, (size_t)bytes);
+  }
+}
+
+static void copy_parts(const plan_server *p, const mscrt_record *r, const char *sums) {
+  for (uint32_t i = 0; i < p->own->num_parts; i++) {
+    const mscrt_served_part *part = &p->own->part[i];
+    if (part->record != r) continue;
+    if (mscrt_is_gathered(part)) gather_part(p, part);
+    else memcpy(r->part[part->part].dst, sums + part->at, mscrt_served_bytes(part));
   }
 }
 
@@ -49,7 +66,7 @@ static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char 
       bool own = r->served == MSCRT_BY_BOTH;
       if (!r->served) continue;
       if (r->kind == PLAN_CALL_KIND_COLLECTIVE) {
-        copy_sums(p, r, sums);
+        copy_parts(p, r, sums);
         continue;
       }
       if (r->served == MSCRT_BY_SERVERS) own = p->own->runs[number++];
@@ -100,7 +117,7 @@ static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int liste
   uint32_t bound = plan_plan_staleness(p->c->plan->root);
   mscrt_shard_options o = {.dtype = p->shares.dtype,
                            .rows = 1,
-                           .columns = p->own->elems ? p->own->elems : 1,
+                           .columns = p->own->push_bytes ? p->own->elems : 1,
                            .workers = p->c->o.ranks,
                            .sync = !asynchronous,
                            .staleness = !asynchronous         ? 0
@@ -110,11 +127,14 @@ static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int liste
                            .update = update,
                            .user = p};
   if (!p->own->elems) o.dtype = MSCRT_F32;
+  uint64_t sums = (uint64_t)o.columns * mscrt_dtype_bytes(o.dtype);
+  o.apart_bytes = p->own->push_bytes > sums ? p->own->push_bytes - sums : 0;
   MSCRT_CHECK(mscrt_shard_new(&o, &shard));
+  p->shard = shard;
   copy_values(p);
   mscrt_serving serving = {.shard = shard,
                            .rows = 1,
-                           .row_bytes = (uint64_t)o.columns * mscrt_dtype_bytes(o.dtype),
+                           .row_bytes = sums + o.apart_bytes,
                            .value_bytes = p->own->value_bytes,
                            .values = p->values,
                            .listener = listener,

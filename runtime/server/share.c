@@ -21,9 +21,10 @@ typedef struct {
 typedef struct {
   const mscrt_context *c;
   mscrt_shares *out;
-  uint32_t num_calls, num_sums;
+  uint32_t num_calls, num_parts;
+  bool sums; /* a part is summed */
   served_call *call;
-  mscrt_served_sum *sum; /* of all servers; `at` counts the calls before it */
+  mscrt_served_part *part; /* of all servers; `at` counts the calls before it */
 } sharing;
 
 static uint32_t group_of(const sharing *s, uint32_t i) {
@@ -52,7 +53,7 @@ static void count_served(sharing *s) {
     for (uint32_t k = 0; k < s->out->section[i]->num_calls; k++) {
       const mscrt_record *r = &s->out->section[i]->call[k];
       if (r->served != MSCRT_BY_SERVERS) continue;
-      if (r->kind == PLAN_CALL_KIND_COLLECTIVE) s->num_sums += r->num_parts;
+      if (r->kind == PLAN_CALL_KIND_COLLECTIVE) s->num_parts += r->num_parts;
       else s->num_calls++;
     }
 }
@@ -81,28 +82,46 @@ static bool adds_ranks_in_order(const sharing *s, const mscrt_exchange *e) {
   return right;
 }
 
+/* True for an all_gather after which all ranks have the same: server contexts are made as rank 0's. */
+static bool gathers_from_all(const sharing *s, const mscrt_exchange *e) {
+  return e->verb == MSC_ALL_GATHER && e->num_terms == 1 && !e->fill && e->group.num == s->c->o.ranks;
+}
+
+bool mscrt_is_gathered(const mscrt_served_part *p) { return p->record->part[p->part].e->verb == MSC_ALL_GATHER; }
+
+uint64_t mscrt_served_bytes(const mscrt_served_part *p) {
+  const mscrt_exchange *e = p->record->part[p->part].e;
+  return mscrt_is_gathered(p) ? e->src_bytes : (uint64_t)e->elems * mscrt_dtype_bytes(e->dtype);
+}
+
+static mscrt_status *list_part(sharing *s, const mscrt_record *r, uint32_t number) {
+  const mscrt_exchange *e = r->part[number].e;
+  s->part[s->num_parts++] = (mscrt_served_part){.record = r, .part = number, .at = s->num_calls};
+  if (gathers_from_all(s, e)) return NULL;
+  if (s->sums && e->dtype != s->out->dtype)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "servers sum gradients of one element type, not of %s and %s",
+                      mscrt_dtype_name(s->out->dtype), mscrt_dtype_name(e->dtype));
+  s->out->dtype = e->dtype;
+  s->sums = true;
+  return NULL;
+}
+
 static mscrt_status *list_served(sharing *s) {
   count_served(s);
   MSCRT_CHECK(mscrt_new_array(&s->call, s->num_calls));
-  MSCRT_CHECK(mscrt_new_array(&s->sum, s->num_sums));
-  s->num_calls = s->num_sums = 0;
+  MSCRT_CHECK(mscrt_new_array(&s->part, s->num_parts));
+  s->num_calls = s->num_parts = 0;
   for (uint32_t i = 0; i < s->out->num_sections; i++)
     for (uint32_t k = 0; k < s->out->section[i]->num_calls; k++) {
       const mscrt_record *r = &s->out->section[i]->call[k];
       bool sums = r->kind == PLAN_CALL_KIND_COLLECTIVE && r->served;
       for (uint32_t p = 0; sums && p < r->num_parts; p++)
-        if (!adds_ranks_in_order(s, r->part[p].e))
+        if (!adds_ranks_in_order(s, r->part[p].e) && !gathers_from_all(s, r->part[p].e))
           return mscrt_fail(MSCRT_UNSUPPORTED, "%s: servers add what ranks push in the order of their numbers",
                             r->name);
       if (r->served != MSCRT_BY_SERVERS) continue;
-      for (uint32_t p = 0; r->kind == PLAN_CALL_KIND_COLLECTIVE && p < r->num_parts; p++) {
-        mscrt_dtype dtype = r->part[p].e->dtype;
-        if (s->num_sums && dtype != s->out->dtype)
-          return mscrt_fail(MSCRT_UNSUPPORTED, "servers sum gradients of one element type, not of %s and %s",
-                            mscrt_dtype_name(s->out->dtype), mscrt_dtype_name(dtype));
-        s->out->dtype = dtype;
-        s->sum[s->num_sums++] = (mscrt_served_sum){.record = r, .part = p, .at = s->num_calls};
-      }
+      for (uint32_t p = 0; r->kind == PLAN_CALL_KIND_COLLECTIVE && p < r->num_parts; p++)
+        MSCRT_CHECK(list_part(s, r, p));
       if (r->kind == PLAN_CALL_KIND_COLLECTIVE) continue;
       uint32_t own = s->num_calls;
       s->call[s->num_calls++] = (served_call){.r = r, .group = own};
@@ -136,10 +155,10 @@ static void assign_groups_to_servers(sharing *s) {
   for (uint32_t i = 0; i < s->num_calls; i++) s->call[i].server = s->call[group_of(s, i)].server;
 }
 
-/* True if a call of the server, later in the plan than the sum, reads the sum. */
-static bool needs_sum(const sharing *s, int server, const mscrt_served_sum *sum) {
-  plan_ref to = sum->record->ref[2 * sum->part + 1];
-  for (uint32_t i = (uint32_t)sum->at; i < s->num_calls; i++) {
+/* True if a call of the server, later in the plan than the part, reads it. */
+static bool needs_part(const sharing *s, int server, const mscrt_served_part *part) {
+  plan_ref to = part->record->ref[2 * part->part + 1];
+  for (uint32_t i = (uint32_t)part->at; i < s->num_calls; i++) {
     const mscrt_record *r = s->call[i].r;
     for (uint32_t k = 0; k < r->num_buffers && s->call[i].server == server; k++)
       if (!r->ref[k].written && mscrt_refs_overlap(to, r->ref[k])) return true;
@@ -154,24 +173,26 @@ static bool updates(const sharing *s, int server, const mscrt_variable *v) {
   return false;
 }
 
-uint64_t mscrt_sum_bytes(const mscrt_served_sum *s) {
-  const mscrt_exchange *e = s->record->part[s->part].e;
-  return (uint64_t)e->elems * mscrt_dtype_bytes(e->dtype);
+/* Gives the parts that a server needs places in a push: those that are gathered, or those that are summed. */
+static void place_parts(const sharing *s, int server, bool gathered, mscrt_share *share) {
+  for (uint32_t i = 0; i < s->num_parts; i++) {
+    if (mscrt_is_gathered(&s->part[i]) != gathered || !needs_part(s, server, &s->part[i])) continue;
+    mscrt_served_part *part = &share->part[share->num_parts++];
+    *part = s->part[i];
+    part->at = share->push_bytes;
+    share->push_bytes += mscrt_served_bytes(part);
+    if (!gathered) share->elems += part->record->part[part->part].e->elems;
+  }
 }
 
 static mscrt_status *make_share(sharing *s, int server) {
   mscrt_share *share = &s->out->share[server];
-  MSCRT_CHECK(mscrt_new_array(&share->sum, s->num_sums));
+  MSCRT_CHECK(mscrt_new_array(&share->part, s->num_parts));
   MSCRT_CHECK(mscrt_new_array(&share->value, s->c->plan->num_parameters));
   MSCRT_CHECK(mscrt_new_array(&share->runs, s->num_calls));
   for (uint32_t i = 0; i < s->num_calls; i++) share->runs[i] = s->call[i].server == server;
-  for (uint32_t i = 0; i < s->num_sums; i++) {
-    if (!needs_sum(s, server, &s->sum[i])) continue;
-    mscrt_served_sum *sum = &share->sum[share->num_sums++];
-    *sum = s->sum[i];
-    sum->at = share->elems;
-    share->elems += sum->record->part[sum->part].e->elems;
-  }
+  place_parts(s, server, false, share);
+  place_parts(s, server, true, share);
   for (uint32_t i = 0; i < s->c->plan->num_parameters; i++) {
     const mscrt_variable *v = &s->c->plan->parameter[i];
     if (v->state || !updates(s, server, v)) continue;
@@ -202,13 +223,13 @@ mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *ou
   if (!failure) assign_groups_to_servers(&s);
   for (int i = 0; i < num && !failure; i++) failure = make_share(&s, i);
   free(s.call);
-  free(s.sum);
+  free(s.part);
   if (failure) mscrt_shares_free(out_shares);
   return failure;
 }
 
 void mscrt_shares_free(mscrt_shares *s) {
-  for (int i = 0; s->share && i < s->num; i++) free(s->share[i].sum), free(s->share[i].value), free(s->share[i].runs);
+  for (int i = 0; s->share && i < s->num; i++) free(s->share[i].part), free(s->share[i].value), free(s->share[i].runs);
   free(s->share);
   free(s->section);
   *s = (mscrt_shares){0};

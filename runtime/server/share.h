@@ -1,6 +1,6 @@
-/* share.h: the share of each parameter server of a plan: the sums of gradients that it computes, the calls that it runs
- * with them, and the parameters that these calls write. It depends on the plan and the number of servers alone, so it
- * is the same in every process. */
+/* share.h: the share of each parameter server of a plan: the sums of gradients that it computes, the rows of gradients
+ * that it gathers, the calls that it runs with them, and the parameters that these calls write. It depends on the plan
+ * and the number of servers alone, so it is the same in every process. */
 #ifndef MSCRT_SHARE_H
 #define MSCRT_SHARE_H
 
@@ -9,9 +9,9 @@
 /* A value of a served collective. */
 typedef struct {
   const mscrt_record *record;
-  uint32_t part;  /* of the record */
-  int64_t at;     /* number of its first element in a worker's push to this server */
-} mscrt_served_sum;
+  uint32_t part; /* of the record */
+  uint64_t at;   /* its first byte in a worker's push to this server */
+} mscrt_served_part;
 
 typedef struct {
   const mscrt_variable *v;
@@ -19,10 +19,11 @@ typedef struct {
 } mscrt_served_value;
 
 typedef struct {
-  uint32_t num_sums, num_values, num_states;
-  mscrt_served_sum *sum;     /* in the order of the plan */
+  uint32_t num_parts, num_values, num_states;
+  mscrt_served_part *part;   /* in the order of the plan; in a push sums come first, then what is gathered */
   mscrt_served_value *value; /* parameters, and behind them state, whose `at` counts anew */
-  int64_t elems;             /* of a push */
+  int64_t elems;             /* of a push that are summed */
+  uint64_t push_bytes;       /* of a push in all */
   uint64_t value_bytes;      /* of a pull, and ... */
   uint64_t state_bytes;      /* ... of a pull of the state, for a checkpoint */
   bool *runs;                /* by number of a served call: this server runs it */
@@ -39,8 +40,10 @@ typedef struct {
 /* Shares out the served calls of a context's plan among `num` servers. */
 mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *out_shares);
 void mscrt_shares_free(mscrt_shares *s);
-/* Returns the bytes of the value of a served sum. */
-uint64_t mscrt_sum_bytes(const mscrt_served_sum *s);
+/* True if a served value is gathered, not summed. */
+bool mscrt_is_gathered(const mscrt_served_part *p);
+/* Returns the bytes of a worker's source of a served value, as large as that of any worker. */
+uint64_t mscrt_served_bytes(const mscrt_served_part *p);
 /* Writes the address at which server process number `server` of the job of `o` listens; copies are numbered behind all
  * servers. */
 mscrt_status *mscrt_server_address(const mscrt_options *o, int server, char *out, size_t room);
@@ -57,8 +60,8 @@ typedef struct mscrt_pushing mscrt_pushing;
 mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_pushing);
 /* Closes the connections; done: the work is done, and the servers are told that this rank leaves. Accepts NULL. */
 void mscrt_pushing_free(mscrt_pushing *p, bool done);
-/* Copies this rank's gradients of a served collective, to be pushed at the end of the step. */
-void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r);
+/* Copies this rank's gradients, or rows, of a served collective, to be pushed at the end of the step. */
+void mscrt_keep_gradient(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots);
 /* Pushes the gradients kept in this step, and pulls the parameters when this worker may go on. */
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p);
 /* Tells the servers the new value of a number of the plan; every rank calls it, rank 0 tells. */

@@ -2,8 +2,8 @@
 """lazy: tables that are looked up, some rows more than once and from two places, trained by every optimizer that has a
 lazy form, on one rank and on several, tables whole and cut by rows and by columns, with micro-batches: rows that were
 not looked up stay as they were, all others are what a loop over rows in Python says, and N ranks have the bits of one.
-What has no rows is reported. With MSC_TEST_TARGET=cuda plans for GPUs run on the stand-in, near one rank instead of bit
-by bit."""
+Ranks that push rows to parameter servers have the bits of ranks without. What has no rows is reported. With
+MSC_TEST_TARGET=cuda plans for GPUs run on the stand-in, near one rank instead of bit by bit."""
 import array
 import json
 import math
@@ -117,9 +117,13 @@ def train(text, ranks, keys, steps=STEPS, bags=False):
     if TARGET == "cuda":
         env.update(LD_LIBRARY_PATH=STANDIN, MSC_STANDIN_KERNELS=os.path.abspath("dump/kernels.ll"),
                    MSC_STANDIN_GPUS=str(ranks), MSC_STANDIN_WARPS="shuffled", MSC_STANDIN_SEED="7")
+    return run_plan(ranks, steps, env, bags=bags)
+
+
+def run_plan(ranks, steps, env, *options, bags=False):
     words = [
         MSC, "run", "m.bin", "-n", str(ranks), "--in-order", "--steps", str(steps), "--seed", "5", "--json", "--save",
-        "w.safetensors", "--data", "a=a.npy", *([] if bags else ["b=b.npy"])
+        "w.safetensors", *options, "--data", "a=a.npy", *([] if bags else ["b=b.npy"])
     ]
     done = subprocess.run(words, capture_output=True, text=True, env=env)
     check(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}", done.returncode == 0)
@@ -211,6 +215,28 @@ def run(kind, a, b, spread):
     print(f"{kind}{', bags' if bags else ''}: as the loop over rows, and alike in {len(spread)} ways to spread it")
 
 
+def check_servers():
+    """Ranks that push their rows to servers have the bits of ranks that gather the rows of all."""
+    for kind, ranks, keys in (
+        ("adam", 3, {**MEAN, "parallel_mode": "data_parallel"}),
+        ("adam", 5, {**MEAN, "parallel_mode": "data_parallel"}),  # which do not divide the batch
+        ("sgd", 4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}}),
+        ("momentum", 2, {**MEAN, "parallel_mode": "data_parallel", "micro_size": 4}),  # ranks keep their tables
+        ("adagrad", 2, {**MEAN, "parallel_mode": "data_parallel", "variable_lr": True}),
+    ):
+        compile_model(model(optimizer_text(kind)), {"device_num": ranks, **keys, "parameter_server": {"mode": "sync"}})
+        told = subprocess.run([MSC, "explain", "m.bin", "--json"], capture_output=True, text=True, check=True).stdout
+        served = ["w"] if "micro_size" in keys else ["t", "w"]
+        check(f"{kind} {keys}: on servers are {told}", sorted(json.loads(told)["servers"]["parameters"]) == served)
+        wanted = None
+        for servers in "0123":
+            got = run_plan(ranks, STEPS, dict(os.environ), "--servers", servers)
+            wanted = wanted or got
+            check(f"{kind}, {ranks} ranks {keys}, {servers} servers: losses {got[0]}, without {wanted[0]}, or other "
+                  "weights", got == wanted)
+    print("servers of tables: the bits of ranks without servers")
+
+
 def check_refusals():
     tied = """    %7 = "msc.reduce_mean"(%t) {dims = [0, 1]} : (tensor<48x8xf32>) -> tensor<f32>
     %8 = "msc.add"(%6, %7) : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -249,6 +275,8 @@ with tempfile.TemporaryDirectory() as folder:
         few = SPREAD if os.environ.get("MSC_TEST_SLOW") or name == "adam" else SPREAD[number % 2::3]
         run(name, first, second, few)
     run("adam", first, [], SPREAD)
+    if TARGET == "cpu":
+        check_servers()
     check_refusals()
     BATCH = LARGE
     first, second = write_numbers(rng)

@@ -2,7 +2,7 @@
 """recommender: wide_deep and dlrm on made-up clicks, with lazy updates of their tables: the loss falls, and several
 ranks, their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have
 micro-batches and pipeline stages, tables in host memory with a cache of rows, updates that step every row, where the
-optimizer's step of a row without gradient does nothing, and those by a parameter server."""
+optimizer's step of a row without gradient does nothing, and both by a parameter server."""
 import json
 import os
 import subprocess
@@ -73,6 +73,9 @@ def run(name, optimizer):
     check(f"{name}: losses {cached} with a cache and micro-batches, {in_parts} without", cached == in_parts)
     ways.append(train(name, 4, parallel_mode="data_parallel", gradients_mean="true"))
     check(f"{name}: losses {ways[-1]} with a cache on each rank, on one rank {one}", near(ways[-1], one))
+    model(name, optimizer, True)
+    served = train(name, 2, parallel_mode="data_parallel", gradients_mean="true", parameter_server='{"mode":"sync"}')
+    check(f"{name}: losses {served} with rows on a server, {one} on one rank", near(served, one))
     model(name, optimizer, False)
     losses = train(name)
     served = train(name, 2, parallel_mode="data_parallel", gradients_mean="true", parameter_server='{"mode":"sync"}')

@@ -63,6 +63,31 @@ def check_every_push_counts_once():
     assert len(ends) == 1, ends
 
 
+def check_rows_of_every_push_count_once():
+    """The same of the rows of a table that is updated lazily: a push has its own rows, and no others change."""
+    rows, rng = 30, random.Random(2)
+    g = msc.Graph("rows")
+    x, i = g.input("x", "f32", [BATCH, 4]), g.input("i", "i32", [BATCH])
+    g.loss(g.reduce_sum(g.mul(g.gather(g.parameter("t", "f32", [rows, 4], init="ones"), i), x), [0, 1]))
+    g.optimizer("momentum", lr=1.0, momentum=0.0, weight_decay=0.0, lazy=True)
+    g.save("rows.fbs")
+    values = array.array("f", (rng.randrange(-64, 65) / 8 for _ in range(SAMPLES * 4)))
+    numbers = array.array("i", (min(int(rng.paretovariate(0.5)), rows - 3) for _ in range(SAMPLES)))
+    write_npy("rows.npy", values, [SAMPLES, 4])
+    write_npy("numbers.npy", numbers, [SAMPLES])
+    words = ["--threads", "1", "--json", "--trust-native", "--in-order", "--train", f"0:{SAMPLES}", "--data",
+             "x=rows.npy", "i=numbers.npy", "--steps", "8", "--save", "w.safetensors"]
+    wanted = [1 - 2 * sum(values[4 * s + k] for s in range(SAMPLES) if numbers[s] == r)
+              for r in range(rows) for k in range(4)]
+    assert wanted.count(1) >= 8 and len(set(numbers)) > 10
+    for keys in ({"mode": "sync"}, {"mode": "async"}, {"mode": "async", "staleness": 0},
+                 {"mode": "sync", "replication": 2}):
+        plan = compiled("rows.fbs", "rows.bin", {"parallel_mode": "semi_auto_parallel"}, **keys)
+        assert json.loads(call(MSC, "explain", plan, "--json"))["servers"]["parameters"] == ["t"]
+        call(MSC, "run", plan, "-n", str(RANKS), "--servers", "2", *words)
+        assert read_vector("w.safetensors", rows * 4) == wanted, keys
+
+
 def read_vector(path, size):
     """The floats of a safetensors file that holds nothing else."""
     with open(path, "rb") as file:
@@ -238,6 +263,7 @@ def main():
         os.chdir(folder)
         write_gpt(random.Random(4), 1, SAMPLES, 8, BATCH, 32)
         check_every_push_counts_once()
+        check_rows_of_every_push_count_once()
         check_training_without_waiting()
         check_staleness()
         check_bias_of_one_element()

@@ -200,6 +200,65 @@ static void staleness_is_never_exceeded(void **state) {
   assert_true(widest > 1000);
 }
 
+/* ---- what is not summed ---- */
+
+typedef struct {
+  const mscrt_shard *shard;
+  int64_t seen[MOST]; /* by worker, what its last push had behind the values; -1: nothing */
+} apart;
+
+static void note_apart(void *user, uint64_t step, int64_t first, int64_t num, const void *gradient, void *values) {
+  apart *a = user;
+  (void)step, (void)first, (void)num;
+  ((float *)values)[0] += ((const float *)gradient)[0];
+  for (int w = 0; w < 3; w++) {
+    const void *own = mscrt_shard_apart(a->shard, w);
+    a->seen[w] = -1;
+    if (own) memcpy(&a->seen[w], own, sizeof a->seen[w]);
+  }
+}
+
+static void push_apart(mscrt_shard *s, int worker, uint64_t step, float value, int64_t number) {
+  char gradient[sizeof value + sizeof number];
+  mscrt_push_end end;
+  memcpy(gradient, &value, sizeof value);
+  memcpy(gradient + sizeof value, &number, sizeof number);
+  expect_ok(mscrt_shard_push(s, &(mscrt_push){.worker = worker, .step = step, .num = 1, .gradient = gradient}, &end));
+  assert_int_equal(end, MSCRT_PUSH_TAKEN);
+}
+
+static void expect_seen(const apart *a, int64_t first, int64_t second, int64_t third) {
+  assert_true(a->seen[0] == first && a->seen[1] == second && a->seen[2] == third);
+}
+
+static void updates_read_what_is_not_summed(void **state) {
+  (void)state;
+  float value = 0;
+  uint64_t step;
+  apart a;
+  mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .apart_bytes = 8, .workers = 3, .sync = true,
+                           .values = &value, .update = note_apart, .user = &a};
+  mscrt_shard *s;
+  expect_ok(mscrt_shard_new(&o, &s));
+  a.shard = s;
+  push_apart(s, 2, 0, 1, 30), push_apart(s, 0, 0, 2, 10), push_apart(s, 1, 0, 4, 20);
+  expect_seen(&a, 10, 20, 30);
+  expect_ok(mscrt_shard_leave(s, 0));
+  push_apart(s, 1, 1, 8, 21), push_apart(s, 2, 1, 16, 31);
+  expect_seen(&a, -1, 21, 31);
+  assert_true(value == 31);
+  expect_ok(mscrt_shard_join(s, 0, &step));
+  mscrt_shard_free(s);
+  o.sync = false, o.staleness = MSCRT_NO_BOUND;
+  expect_ok(mscrt_shard_new(&o, &s));
+  a.shard = s;
+  push_apart(s, 1, 0, 1, 22);
+  expect_seen(&a, -1, 22, -1);
+  mscrt_shard_free(s);
+  o.rows = 2;
+  expect_text(mscrt_shard_new(&o, &s), MSCRT_ARGUMENT, "a server cannot hold 2 rows of 1 values");
+}
+
 /* ---- members ---- */
 
 static mscrt_status *push_one(mscrt_shard *s, int worker, uint64_t step, float value) {
@@ -279,6 +338,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sums_are_those_of_an_all_reduce),
       cmocka_unit_test(staleness_is_never_exceeded),
+      cmocka_unit_test(updates_read_what_is_not_summed),
       cmocka_unit_test(nobody_waits_for_who_has_left),
       cmocka_unit_test(bad_pushes_change_nothing),
   };
