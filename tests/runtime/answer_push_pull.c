@@ -24,7 +24,7 @@
 #include "runtime/server/answer_push_pull.h"
 #include "tests/runtime/expect.h"
 
-enum { WORKERS = 4, STEPS = 300, PATIENCE_MS = 20000 };
+enum { WORKERS = 4, STEPS = 300, PATIENCE_MS = 20000, LOSS_MS = 2000 /* workers go on so soon after a loss */ };
 
 typedef struct {
   char address[64];
@@ -179,7 +179,7 @@ static void a_killed_server_loses_nothing(void **state) {
     if (ns > longest) longest = ns;
   }
   print_message("%d servers killed; the longest a worker waited: %.1f ms\n", kills, (double)longest * 1e-6);
-  assert_true(longest < PATIENCE_MS / 2 * INT64_C(1000000)); /* nobody waited for a limit */
+  assert_true(longest < LOSS_MS * INT64_C(1000000));
 }
 
 static void a_server_says_that_it_is_alone(void **state) {
