@@ -14,7 +14,7 @@ from expect import MSC, Expect, write
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parquet")
 sys.path.insert(0, HERE)
-from formula import COLUMNS, ROWS, value_of  # noqa: E402
+from formula import COLUMNS, ROWS, WIDE, value_of, wide_value_of  # noqa: E402
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()
@@ -69,6 +69,25 @@ def check_values():
                None)
         expect.check(f"{name}: whole numbers",
                      read_npy("o.npy", "q") == tuple(int(value_of(c, i)) for i in range(ROWS) for c in some))
+
+
+def check_narrow_values():
+    """Columns that have 4 bytes or less stay so in memory, beside wider ones they do not."""
+    for kind, dtype, columns, wanted in (("q", "i64", WIDE, int), ("q", "i64", WIDE[3:12], int),
+                                         ("f", "f32", WIDE, single), ("i", "i32", WIDE[:1], int)):
+        show(len(columns), dtype)
+        expect(f"run shown.bin --trust-native --data x=wide.parquet:{','.join(columns)} --output same=o.npy", 0, None,
+               None)
+        expect.check(f"{len(columns)} columns of wide.parquet as {dtype}", read_npy("o.npy", kind)
+                     == tuple(wanted(wide_value_of(c, i)) for i in range(ROWS) for c in columns))
+    for kind, dtype, columns in (("f", "f32", ("c", "e")), ("f", "f32", ("c", "a")), ("q", "i64", ("a", "k", "e")),
+                                 ("q", "i64", ("a", "u"))):
+        show(len(columns), dtype)
+        expect(f"run shown.bin --trust-native --data x=plain.parquet:{','.join(columns)} --output same=o.npy", 0, None,
+               None)
+        expect.check(f"{columns} as {dtype}", read_npy("o.npy", kind)
+                     == tuple(single(value_of(c, i)) if kind == "f" else int(value_of(c, i))
+                              for i in range(ROWS) for c in columns))
 
 
 def check_training():
@@ -140,6 +159,7 @@ for name, library in list(FILES.items()):
         print(f"skipped: {name}.parquet: there is no library {library}")
         del FILES[name]
 check_values()
+check_narrow_values()
 if "zstd_v2" in FILES:
     check_training()
 check_refusals()

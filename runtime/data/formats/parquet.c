@@ -25,13 +25,14 @@ typedef struct {
   group_state state;
   int users;     /* threads that read it */
   uint64_t used; /* when it was last wanted */
-  char *values;  /* row after row, 8 bytes for each wanted column */
+  char *values;  /* row after row, `each` bytes for each wanted column */
 } row_group;
 
 typedef struct {
   mscrt_records records;
   mscrt_blob blob;
-  bool whole; /* values are i64, else f64 */
+  bool whole; /* values are whole numbers, else floats */
+  int each;   /* bytes of a value: 4 where all wanted columns have no more, else 8 */
   int num_all, num_columns;
   parquet_column *all; /* of the file */
   int *column;         /* the wanted ones */
@@ -227,21 +228,59 @@ static mscrt_status *take_columns(parquet *p, const mscrt_wanted *w, const char 
   return p->num_columns ? NULL : mscrt_bad_file(&p->blob, "%s", "has no column of numbers");
 }
 
+/* True if no value of the wanted columns needs more than i32 or f32. */
+static bool are_narrow(const parquet *p) {
+  for (int i = 0; i < p->num_columns; i++) {
+    const parquet_column *c = &p->all[p->column[i]];
+    bool narrow = p->whole ? c->type == PARQUET_BOOLEAN || (c->type == PARQUET_INT32 && !c->is_unsigned)
+                           : c->type == PARQUET_BOOLEAN || c->type == PARQUET_FLOAT;
+    if (!narrow) return false;
+  }
+  return true;
+}
+
 /* ---- groups of rows ---- */
 
 static uint64_t bytes_of_group(const parquet *p, const row_group *g) {
-  return (uint64_t)g->rows * (uint64_t)p->num_columns * 8;
+  return (uint64_t)g->rows * (uint64_t)p->num_columns * (uint64_t)p->each;
 }
 
-static mscrt_status *decode_group(const parquet *p, const row_group *g, char **out_values) {
-  char *values = NULL;
-  mscrt_status *s = mscrt_allocate((void **)&values, (size_t)bytes_of_group(p, g), 1);
-  for (int i = 0; i < p->num_columns && !s; i++) {
-    const parquet_chunk *chunk = &g->chunk[p->column[i]];
-    const parquet_column *column = &p->all[p->column[i]];
-    if (chunk->values < 0) s = mscrt_bad_file(&p->blob, "column '%s' does not lie in the file", column->name);
-    else s = mscrt_parquet_decode(&p->blob, column, chunk, g->rows, g->first, p->whole, values + 8 * i, p->num_columns);
+static mscrt_status *decode_column(const parquet *p, const row_group *g, int i, void *out) {
+  const parquet_chunk *chunk = &g->chunk[p->column[i]];
+  const parquet_column *column = &p->all[p->column[i]];
+  if (chunk->values < 0) return mscrt_bad_file(&p->blob, "column '%s' does not lie in the file", column->name);
+  return mscrt_parquet_decode(&p->blob, column, chunk, g->rows, g->first, p->whole, out);
+}
+
+/* put_into_rows puts `num` columns of `rows` values, one behind the other at `from`, into rows of `width` values. */
+#define PUTS_INTO_ROWS(NAME, FROM, TO)                                                                 \
+  static void NAME(int64_t rows, int num, const FROM *restrict from, int64_t width, TO *restrict to) { \
+    for (int64_t row = 0; row < rows; row++, from++, to += width)                                      \
+      for (int i = 0; i < num; i++) to[i] = (TO)from[i * rows];                                        \
   }
+PUTS_INTO_ROWS(put_words, int64_t, int64_t)
+PUTS_INTO_ROWS(put_narrow_whole, int64_t, int32_t)
+PUTS_INTO_ROWS(put_narrow_floats, double, float)
+
+static void put_into_rows(const parquet *p, int64_t rows, int num, const void *from, void *to) {
+  if (p->each == 8) put_words(rows, num, from, p->num_columns, to);
+  else if (p->whole) put_narrow_whole(rows, num, from, p->num_columns, to);
+  else put_narrow_floats(rows, num, from, p->num_columns, to);
+}
+
+enum { SIDE_BY_SIDE = 8 }; /* columns that are put into rows at a time, so that a row's line of the cache stays there */
+
+static mscrt_status *decode_group(const parquet *p, const row_group *g, char **out_values) {
+  char *values = NULL, *room = NULL;
+  int most = p->num_columns < SIDE_BY_SIDE ? p->num_columns : SIDE_BY_SIDE;
+  mscrt_status *s = mscrt_allocate((void **)&values, (size_t)bytes_of_group(p, g), 1);
+  if (!s) s = mscrt_allocate((void **)&room, (size_t)g->rows * 8, (size_t)most);
+  for (int first = 0, num; first < p->num_columns && !s; first += num) {
+    num = p->num_columns - first < most ? p->num_columns - first : most;
+    for (int i = 0; i < num && !s; i++) s = decode_column(p, g, first + i, room + (size_t)i * (size_t)g->rows * 8);
+    if (!s) put_into_rows(p, g->rows, num, room, values + (size_t)first * (size_t)p->each);
+  }
+  free(room);
   if (s) free(values);
   else *out_values = values;
   return s;
@@ -307,7 +346,7 @@ static row_group *group_of_row(const parquet *p, int64_t row) {
 static mscrt_status *decode_row(const mscrt_records *r, int64_t number, void *out) {
   parquet *p = (parquet *)(uintptr_t)r;
   row_group *g = group_of_row(p, number);
-  size_t bytes = (size_t)p->num_columns * 8;
+  size_t bytes = (size_t)p->num_columns * (size_t)p->each;
   MSCRT_CHECK(enter_group(p, g));
   memcpy(out, g->values + (size_t)(number - g->first) * bytes, bytes);
   leave_group(p, g);
@@ -345,7 +384,9 @@ mscrt_status *mscrt_parquet_open(mscrt_blob *b, const mscrt_wanted *w, const cha
     free_parquet(&p->records);
     return s;
   }
-  *out_array = (mscrt_array){.dtype = p->whole ? MSCRT_I64 : MSCRT_F64, .rank = 2, .dim = {p->rows, p->num_columns}};
+  p->each = are_narrow(p) ? 4 : 8;
+  mscrt_dtype dtype = p->each == 4 ? (p->whole ? MSCRT_I32 : MSCRT_F32) : p->whole ? MSCRT_I64 : MSCRT_F64;
+  *out_array = (mscrt_array){.dtype = dtype, .rank = 2, .dim = {p->rows, p->num_columns}};
   *out_records = &p->records;
   return NULL;
 }

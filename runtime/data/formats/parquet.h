@@ -30,9 +30,9 @@ typedef struct {
   uint64_t at, bytes;
 } parquet_chunk;
 
-/* Decodes a chunk of `rows` values: out[0], out[step], ..., i64 if `whole`, else f64. first_row: number of its first
- * row in the file, for messages. */
+/* Decodes a chunk of `rows` values, i64 if `whole`, else f64. first_row: number of its first row in the file, for
+ * messages. */
 mscrt_status *mscrt_parquet_decode(const mscrt_blob *b, const parquet_column *column, const parquet_chunk *chunk,
-                                   int64_t rows, int64_t first_row, bool whole, void *out, int64_t step);
+                                   int64_t rows, int64_t first_row, bool whole, void *out);
 
 #endif

@@ -29,7 +29,6 @@ typedef struct {
   int64_t first_row, done; /* values that are decoded */
   bool whole;
   char *out;
-  int64_t step;      /* bytes between values */
   int64_t num_words; /* of the dictionary */
   void *word;        /* i64 or f64 */
   uint8_t *room;     /* of a page without its compression */
@@ -135,6 +134,16 @@ static int64_t take_numbers(numbers *n, int64_t num, uint32_t out[AT_ONCE]) {
   return (int64_t)want;
 }
 
+/* Skips what is left of a run of `value`, at most num numbers. Returns how many; 0: the next number is in no such
+ * run. */
+static int64_t skip_run(numbers *n, int64_t num, uint64_t value) {
+  if (!n->run && !n->packed) begin_run(n);
+  if (n->bad || !n->run || n->value != value) return 0;
+  uint64_t some = n->run < (uint64_t)num ? n->run : (uint64_t)num;
+  n->run -= some;
+  return (int64_t)some;
+}
+
 /* ---- values ---- */
 
 static int bytes_of_type(int type) { return type == PARQUET_INT32 || type == PARQUET_FLOAT ? 4 : 8; }
@@ -158,7 +167,7 @@ static void convert_element(const decoding *d, const uint8_t *from, void *to) {
   else memcpy(to, &v, sizeof v);
 }
 
-static void *place_of_next(decoding *d) { return d->out + d->done++ * d->step; }
+static void *place_of_next(decoding *d) { return d->out + d->done++ * 8; }
 
 static void put_whole(const decoding *d, int64_t l, void *to) {
   double v = (double)l;
@@ -186,11 +195,14 @@ static mscrt_status *decode_words(decoding *d, const uint8_t *at, const uint8_t 
     uint32_t k[AT_ONCE];
     some = take_numbers(&n, num - i, k);
     if (!some) return bad(d, "a value is not in the dictionary");
-    int64_t step = d->step, known = 0;
-    while (known < some && k[known] < (uint64_t)d->num_words) known++;
-    char *out = d->out + d->done * step;
+    int64_t known = some;
+    uint32_t most = 0;
+    for (int64_t j = 0; j < some; j++) most = k[j] > most ? k[j] : most;
+    if (most >= (uint64_t)d->num_words)
+      for (known = 0; k[known] < (uint64_t)d->num_words;) known++;
+    char *out = d->out + d->done * 8;
     const char *word = d->word;
-    for (int64_t j = 0; j < known; j++) memcpy(out + j * step, word + (size_t)k[j] * 8, 8);
+    for (int64_t j = 0; j < known; j++) memcpy(out + j * 8, word + (size_t)k[j] * 8, 8);
     d->done += known;
     if (known < some) return bad(d, "a value is not in the dictionary");
   }
@@ -382,6 +394,8 @@ static mscrt_status *skip_levels(const decoding *d, const page *p, const uint8_t
   *at += bytes;
   for (int64_t i = 0, some; i < p->values && d->column->optional; i += some) {
     uint32_t present[AT_ONCE];
+    some = skip_run(&n, p->values - i, 1);
+    if (some) continue;
     some = take_numbers(&n, p->values - i, present);
     if (!some) return bad(d, "its levels are damaged");
     for (int64_t j = 0; j < some; j++)
@@ -414,7 +428,7 @@ static mscrt_status *decode_dictionary(decoding *d, const page *p, const uint8_t
   free(d->word);
   d->word = NULL, d->num_words = 0;
   MSCRT_CHECK(mscrt_allocate(&d->word, (size_t)p->values, 8));
-  words.out = d->word, words.step = 8, words.done = 0;
+  words.out = d->word, words.done = 0;
   MSCRT_CHECK(decode_plain(&words, values, values + p->bytes, p->values));
   d->num_words = p->values;
   return NULL;
@@ -434,10 +448,9 @@ static mscrt_status *decode_pages(decoding *d, const uint8_t *bytes) {
 }
 
 mscrt_status *mscrt_parquet_decode(const mscrt_blob *b, const parquet_column *column, const parquet_chunk *chunk,
-                                   int64_t rows, int64_t first_row, bool whole, void *out, int64_t step) {
+                                   int64_t rows, int64_t first_row, bool whole, void *out) {
   uint8_t *bytes = NULL;
-  decoding d = {
-      .b = b, .column = column, .chunk = chunk, .first_row = first_row, .whole = whole, .out = out, .step = step * 8};
+  decoding d = {.b = b, .column = column, .chunk = chunk, .first_row = first_row, .whole = whole, .out = out};
   if (chunk->values != rows) return bad(&d, "it has another number of values than there are rows");
   mscrt_status *s = mscrt_allocate((void **)&bytes, (size_t)chunk->bytes, 1);
   if (!s) s = mscrt_blob_read(b, chunk->at, bytes, (size_t)chunk->bytes);

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from formula import COLUMNS, ROWS, value_of  # noqa: E402
+from formula import COLUMNS, ROWS, WIDE, value_of, wide_value_of  # noqa: E402
 
 TYPES = {"a": pa.int32(), "b": pa.int64(), "c": pa.float32(), "d": pa.float64(), "e": pa.bool_(), "u": pa.uint32(),
          "k": pa.int16(), "label": pa.int64()}
@@ -30,6 +30,9 @@ def main():
     fields = [pa.field(name, TYPES[name], nullable=name != "c") for name in COLUMNS]
     for name, how in FILES.items():
         pq.write_table(pa.table(columns, pa.schema(fields)), os.path.join(folder, name + ".parquet"), **how)
+    wide = {name: pa.array([wide_value_of(name, i) for i in range(ROWS)], pa.int32()) for name in WIDE}
+    pq.write_table(pa.table(wide), os.path.join(folder, "wide.parquet"), compression="gzip", row_group_size=128,
+                   use_dictionary=list(WIDE[::2]))
     few = {
         "x": pa.array([1.0, None, 3.0]),
         "text": pa.array(["one", "two", "three"]),
