@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from msc.ops import Error
 from msc.pytorch import alignment, branches, chosen, own_gradients
 from msc.pytorch.convert import NOT_THE_USERS
+from msc.pytorch.functional import functional
 
 _OF_PYTHON = os.path.dirname(contextlib.__file__)
 
@@ -265,7 +266,9 @@ def capture(module, args, words, loss, labels, outputs, dimensions=None, trains=
             program = torch.export.export(step, values, dynamic_shapes=dimensions and (dimensions,), strict=False)
             _find_stopped(program.graph_module)
             _mark_stopped(program.graph_module)
-            program = program.run_decompositions({})
+            # sizes that are left open need the types that a trace gives
+            without_writes = functional(program) if dimensions is None else None
+            program = without_writes or program.run_decompositions({})
     except Error:
         raise
     except Exception as e:  # PyTorch's exporter has many kinds of its own
