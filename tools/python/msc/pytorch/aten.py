@@ -214,4 +214,4 @@ class Call:
 
 # The rows, by topic; each module registers its own.
 from msc.pytorch import (  # noqa: E402,F401
-    elementwise, indexing, movement, norms, own_gradients, products, random, reductions)
+    elementwise, indexing, movement, norms, own_gradients, products, random, recurrent, reductions)

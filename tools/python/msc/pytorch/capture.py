@@ -17,7 +17,7 @@ from torch.fx import traceback as node_meta
 from torch.utils import _pytree as pytree
 
 from msc.ops import Error
-from msc.pytorch import alignment, branches, chosen, own_gradients
+from msc.pytorch import alignment, branches, chosen, own_gradients, recurrent
 from msc.pytorch.convert import NOT_THE_USERS
 from msc.pytorch.functional import functional
 
@@ -260,6 +260,7 @@ def capture(module, args, words, loss, labels, outputs, dimensions=None, trains=
             _in_arithmetic(),
             branches.decided(),
             chosen.exportable(),
+            recurrent.traced_whole(),
             _quiet(),
             torch.enable_grad(),
         ):
