@@ -65,10 +65,19 @@ static mscrt_status *check_servers(const mscrt_context *c) {
   if (!plan_plan_served(c->plan->root))
     return mscrt_fail(MSCRT_INPUT, "no parameter of the plan lives on servers: compile it with the key "
                                    "parameter_server, for several ranks");
+  if (o->servers < (int)c->plan->num_stages)
+    return mscrt_fail(MSCRT_ARGUMENT, "%d server%s for %u stages: each stage needs one at least", o->servers,
+                      o->servers == 1 ? "" : "s", c->plan->num_stages);
   if (o->recover) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks that are lost are not replaced where there are servers");
   if (!c->device->uses_arena)
     return mscrt_fail(MSCRT_UNSUPPORTED, "servers have the parameters of the device cpu, not of '%s'", c->device->name);
   return o->address ? NULL : mscrt_fail(MSCRT_ARGUMENT, "servers need the address of the job");
+}
+
+/* The first rank of the stage whose parameters a server has (see server/share.h). */
+static int first_rank_of_server(const mscrt_context *c) {
+  int stages = (int)c->plan->num_stages;
+  return (c->o.server - 1) % c->o.servers % stages * (c->o.ranks / stages);
 }
 
 static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
@@ -94,6 +103,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.allocate && (!alone || !c->device->uses_arena))
     return mscrt_fail(MSCRT_UNSUPPORTED, "only a job of one rank on the device cpu takes memory of the caller");
   MSCRT_CHECK(check_servers(c));
+  if (c->o.server) c->o.rank = first_rank_of_server(c);
   if (!(c->o.time_scale >= 0)) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if ((unsigned)c->o.overlap > MSCRT_OVERLAP_NEVER)
     return mscrt_fail(MSCRT_ARGUMENT, "there is no overlap %d", (int)c->o.overlap);

@@ -26,6 +26,7 @@ enum { BY_SERVERS = 1, BY_BOTH = 2, BY_EACH = 3 };
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
+  int64_t ranks;    /* of a stage */
   bool *update;     /* by op id: an update that servers may run */
   bool *workers;    /* by op id: workers need its results */
   uint8_t *by;      /* by op id: who runs it, BY_... or 0 */
@@ -109,7 +110,7 @@ static bool sums_over_all_ranks(const serving_pass *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (op->in[i].value->type->dtype != z->summed || !part || !adds_in_order_of_ranks(part[i].order)) return false;
   msc_cost_of(msc_pass_cluster(z->pass), &z->f->module->mesh, &cost);
-  return msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == msc_mesh_size(&z->f->module->mesh);
+  return msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == z->ranks;
 }
 
 /* True if the op hands all ranks what each of them has, in the same order to all. */
@@ -120,7 +121,7 @@ static bool gathers_from_all_ranks(const serving_pass *z, const msc_op *op) {
   for (size_t i = 0; part && i < op->num_in; i++)
     if (!msc_layout_is_replicated(part[i].to)) return false;
   msc_cost_of(msc_pass_cluster(z->pass), &z->f->module->mesh, &cost);
-  return part && msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == msc_mesh_size(&z->f->module->mesh);
+  return part && msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == z->ranks;
 }
 
 /* True if every worker has other values in the argument: samples, sums over its micro-batches, or its part of a
@@ -244,12 +245,12 @@ static bool check_all_served(const serving_pass *z) {
   return ok;
 }
 
-static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
+static bool serve_func(msc_pass_ctx *pass, msc_func *f, bool all, int64_t *out_served) {
   msc_numbering n = msc_number(f->body);
-  bool all = !any_marked(f);
   int64_t served = 0;
   serving_pass z = {.pass = pass,
                     .f = f,
+                    .ranks = msc_mesh_size(&f->module->mesh) / msc_config_int(pass->config, MSC_KEY_pipeline_stages),
                     .update = msc_new_array(pass->scratch, bool, n.num_ops + 1),
                     .workers = msc_new_array(pass->scratch, bool, n.num_ops + 1),
                     .by = msc_new_array(pass->scratch, uint8_t, n.num_ops + 1),
@@ -261,10 +262,7 @@ static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
     if (z.by[op->id]) msc_op_put(op, msc_fact_served(z.by[op->id]));
   MSC_TRY(report_kept(&z, all, &served));
   msc_stat(pass, "parameters on servers", served);
-  if (all && !served)
-    msc_warning(pass->ctx, MSC_E_CONFIG, msc_config_loc(pass->config, MSC_KEY_parameter_server),
-                "parameter_server does nothing here: of no parameter is the gradient a sum over all ranks that its "
-                "update alone reads");
+  *out_served += served;
   return true;
 }
 
@@ -286,7 +284,14 @@ bool pass_server_updates(msc_pass_ctx *pass, msc_module *m) {
   bool asked = pass->config && msc_config_value(pass->config, MSC_KEY_parameter_server);
   MSC_TRY(check_asked(pass, m, asked));
   if (!asked) return msc_not_asked_for(pass);
+  bool all = true;
+  int64_t served = 0;
+  for (const msc_func *f = m->first; f; f = f->next) all = all && !any_marked(f);
   for (msc_func *f = m->first; f; f = f->next)
-    if (msc_program_of(f) == MSC_PROGRAM_TRAIN) MSC_TRY(serve_func(pass, f));
+    if (msc_program_of(f) == MSC_PROGRAM_TRAIN) MSC_TRY(serve_func(pass, f, all, &served));
+  if (all && !served)
+    msc_warning(pass->ctx, MSC_E_CONFIG, msc_config_loc(pass->config, MSC_KEY_parameter_server),
+                "parameter_server does nothing here: of no parameter is the gradient a sum over all ranks that its "
+                "update alone reads");
   return true;
 }

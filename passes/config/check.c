@@ -202,10 +202,9 @@ static bool check_server(msc_config *config) {
   if (!servers.asked) return true;
   if (servers.sync && servers.staleness > 0)
     return msc_error(ctx, MSC_E_CONFIG, loc, "parameter_server.staleness: workers are not behind in mode sync: 0");
-  msc_key with = msc_config_int(config, MSC_KEY_pipeline_stages) > 1 ? MSC_KEY_pipeline_stages
-                 : msc_config_value(config, MSC_KEY_offload)         ? MSC_KEY_offload
-                 : msc_config_bool(config, MSC_KEY_auto_offload)     ? MSC_KEY_auto_offload
-                                                                     : key;
+  msc_key with = msc_config_value(config, MSC_KEY_offload)       ? MSC_KEY_offload
+                 : msc_config_bool(config, MSC_KEY_auto_offload) ? MSC_KEY_auto_offload
+                                                                 : key;
   if (with != key)
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
                      key_with_value(config, with));

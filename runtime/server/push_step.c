@@ -46,19 +46,23 @@ mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd)
   return mscrt_add_prefix(s, "server %d at %s", server, address);
 }
 
+/* The number by which servers know this rank. */
+static int worker_of(const mscrt_pushing *p) { return p->c->o.rank - p->shares.first_rank; }
+
 static mscrt_status *lend_memory(mscrt_pushing *p, int i) {
-  return mscrt_ask_lend(p->fd[i], p->c->o.rank, &p->lent[i], p->c->o.timeout_ms, &p->takes[i]);
+  return mscrt_ask_lend(p->fd[i], worker_of(p), &p->lent[i], p->c->o.timeout_ms, &p->takes[i]);
 }
 
 static mscrt_status *connect_to_servers(mscrt_pushing *p) {
   const mscrt_options *o = &p->c->o;
   for (int i = 0; i < p->shares.num; i++) {
     uint64_t step;
-    mscrt_status *s = mscrt_dial_server(o, i, &p->fd[i]);
-    if (!s) s = mscrt_ask_join(p->fd[i], o->rank, o->timeout_ms, &step);
+    int number = mscrt_server_of_stage(p->c, i);
+    mscrt_status *s = mscrt_dial_server(o, number, &p->fd[i]);
+    if (!s) s = mscrt_ask_join(p->fd[i], worker_of(p), o->timeout_ms, &step);
     if (!s) s = lend_memory(p, i);
-    if (s) return mscrt_add_prefix(s, "rank %d: server %d", o->rank, i);
-    if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", i, step);
+    if (s) return mscrt_add_prefix(s, "rank %d: server %d", o->rank, number);
+    if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", number, step);
   }
   return NULL;
 }
@@ -73,7 +77,7 @@ static bool switch_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
   if (p->lost[i] || mscrt_plan_server_copies(p->c->plan) == 1 || mscrt_status_code(why) != MSCRT_PEER) return false;
   close(p->fd[i]);
   p->fd[i] = -1, p->lost[i] = true;
-  mscrt_status *s = mscrt_dial_server(o, p->shares.num + i, &p->fd[i]);
+  mscrt_status *s = mscrt_dial_server(o, o->servers + mscrt_server_of_stage(p->c, i), &p->fd[i]);
   if (!s) s = lend_memory(p, i);
   mscrt_status_free(s);
   return !s;
@@ -86,7 +90,9 @@ static mscrt_status *ask_server_or_copy(mscrt_context *c, mscrt_pushing *p, int 
     mscrt_status_free(s);
     s = ask(c, p, i);
   }
-  return s ? mscrt_add_prefix(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step, i) : NULL;
+  return s ? mscrt_add_prefix(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step,
+                              mscrt_server_of_stage(c, i))
+           : NULL;
 }
 
 mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_pushing) {
@@ -95,7 +101,7 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
   uint64_t most = 0;
   MSCRT_CHECK(mscrt_new_array(&p, 1));
   p->c = c, p->stop = MSCRT_NO_STOP;
-  MSCRT_GOTO(mscrt_shares_new(c, c->o.servers, &p->shares));
+  MSCRT_GOTO(mscrt_shares_new(c, &p->shares));
   MSCRT_GOTO(mscrt_new_array(&p->fd, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) p->fd[i] = -1;
   MSCRT_GOTO(mscrt_new_array(&p->lost, p->shares.num));
@@ -122,7 +128,7 @@ fail:
 void mscrt_pushing_free(mscrt_pushing *p, bool done) {
   if (!p) return;
   for (int i = 0; p->fd && i < p->shares.num; i++) {
-    if (p->fd[i] >= 0 && done) mscrt_status_free(mscrt_ask_leave(p->fd[i], p->c->o.rank, p->c->o.timeout_ms));
+    if (p->fd[i] >= 0 && done) mscrt_status_free(mscrt_ask_leave(p->fd[i], worker_of(p), p->c->o.timeout_ms));
     if (p->fd[i] >= 0) close(p->fd[i]);
   }
   for (int i = 0; p->lent && i < p->shares.num; i++) mscrt_lent_free(&p->lent[i]);
@@ -162,7 +168,7 @@ static mscrt_status *push_gradients(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
   if (!share->push_bytes) return NULL;
   mscrt_push_end end;
-  mscrt_push all = {.worker = o->rank, .step = p->step, .num = 1, .gradient = p->takes[i] ? NULL : p->kept[i]};
+  mscrt_push all = {.worker = worker_of(p), .step = p->step, .num = 1, .gradient = p->takes[i] ? NULL : p->kept[i]};
   MSCRT_CHECK(mscrt_ask_push(p->fd[i], share->push_bytes, &all, o->timeout_ms, &end));
   return end == MSCRT_PUSH_TAKEN ? NULL : mscrt_fail(MSCRT_PEER, "it does not take step %" PRIu64 " yet", p->step);
 }
@@ -171,7 +177,7 @@ static mscrt_status *pull_values(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
   uint64_t version, stop;
   if (!share->push_bytes) return NULL;
-  MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, c->o.rank, 1, NULL, c->o.timeout_ms,
+  MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, worker_of(p), 1, NULL, c->o.timeout_ms,
                              p->takes[i] ? NULL : p->values, &version, &stop));
   const char *values = p->takes[i] ? p->kept[i] : p->values;
   for (uint32_t k = 0; k < share->num_values; k++)
@@ -189,26 +195,26 @@ mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
 }
 
 static mscrt_status *set_number(mscrt_context *c, mscrt_pushing *p, int i) {
-  return mscrt_ask_set(p->fd[i], c->o.rank, p->number, p->value, c->o.timeout_ms);
+  return mscrt_ask_set(p->fd[i], worker_of(p), p->number, p->value, c->o.timeout_ms);
 }
 
 mscrt_status *mscrt_push_scalar(mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value) {
   p->number = parameter, p->value = value;
-  for (int i = 0; i < p->shares.num && !c->o.rank; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, set_number));
+  for (int i = 0; i < p->shares.num && !worker_of(p); i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, set_number));
   return NULL;
 }
 
 static mscrt_status *pull_state(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
   const mscrt_served_value *state = share->value + share->num_values;
-  MSCRT_CHECK(mscrt_ask_state(p->fd[i], c->o.rank, share->state_bytes, c->o.timeout_ms, p->values));
+  MSCRT_CHECK(mscrt_ask_state(p->fd[i], worker_of(p), share->state_bytes, c->o.timeout_ms, p->values));
   for (uint32_t k = 0; k < share->num_states; k++)
     memcpy(mscrt_address_of(c, state[k].v->ref, 0), p->values + state[k].at, state[k].bytes);
   return NULL;
 }
 
 static mscrt_status *ask_to_stop(mscrt_context *c, mscrt_pushing *p, int i) {
-  return mscrt_ask_stop(p->fd[i], c->o.rank, c->o.timeout_ms, &p->stop);
+  return mscrt_ask_stop(p->fd[i], worker_of(p), c->o.timeout_ms, &p->stop);
 }
 
 mscrt_status *mscrt_stop_together(mscrt_context *c, bool asked, bool *out_stop) {

@@ -29,7 +29,7 @@ static void gather_part(const plan_server *p, const mscrt_served_part *part) {
   memset(dst, mscrt_is_float(e->dtype) ? 0 : -1, (size_t)e->elems * bytes);
   for (int64_t i = 0; i < e->num_cuts; i++) {
     const mscrt_cut *cut = &e->cut[i];
-    const char *pushed = mscrt_shard_apart(p->shard, (int)cut->peer[0]);
+    const char *pushed = mscrt_shard_apart(p->shard, (int)cut->peer[0] - p->shares.first_rank);
     if (pushed)
       msc_box_copy(e->rank, &cut->box, &e->to_box, dst, &cut->from_box, pushed + part->at - sums, (size_t)bytes);
   }
@@ -86,7 +86,7 @@ static bool set_number(void *user, uint64_t number, double value) {
   const plan_server *p = user;
   if (number >= p->c->plan->num_parameters) return false;
   const mscrt_variable *v = &p->c->plan->parameter[number];
-  if (!mscrt_is_scalar(v)) return false;
+  if (!mscrt_is_scalar(v) || v->stage != p->c->stage) return false;
   mscrt_convert(v->dtype, mscrt_address_of(p->c, v->ref, 0), 1, MSCRT_F64, &value, false, false, 1);
   return true;
 }
@@ -118,7 +118,7 @@ static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int liste
   mscrt_shard_options o = {.dtype = p->shares.dtype,
                            .rows = 1,
                            .columns = p->own->push_bytes ? p->own->elems : 1,
-                           .workers = p->c->o.ranks,
+                           .workers = p->shares.ranks,
                            .sync = !asynchronous,
                            .staleness = !asynchronous         ? 0
                                         : bound == UINT32_MAX ? MSCRT_NO_BOUND
@@ -163,8 +163,8 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   mscrt_key key = {0};
   MSCRT_CHECK(mscrt_check_process(c));
   if (c->o.server < 1) return mscrt_fail(MSCRT_ARGUMENT, "this context is no server's");
-  MSCRT_CHECK(mscrt_shares_new(c, c->o.servers, &p.shares));
-  p.own = &p.shares.share[(c->o.server - 1) % c->o.servers];
+  MSCRT_CHECK(mscrt_shares_new(c, &p.shares));
+  p.own = &p.shares.share[(c->o.server - 1) % c->o.servers / (int)c->plan->num_stages];
   MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
   MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
   MSCRT_GOTO(mscrt_key_open(c->o.token, &key));

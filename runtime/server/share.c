@@ -77,14 +77,14 @@ static mscrt_status *list_sections(sharing *s) {
 /* True for an all_reduce that sums whole values of all ranks in the order of ranks. */
 static bool adds_ranks_in_order(const sharing *s, const mscrt_exchange *e) {
   bool right = e->verb == MSC_ALL_REDUCE && e->reduction == MSC_SUM && e->slices && e->num_cuts > 0 &&
-               e->num_terms == s->c->o.ranks;
-  for (int t = 0; right && t < e->num_terms; t++) right = e->peers[t] == t;
+               e->num_terms == s->out->ranks;
+  for (int t = 0; right && t < e->num_terms; t++) right = e->peers[t] == s->out->first_rank + t;
   return right;
 }
 
-/* True for an all_gather after which all ranks have the same: server contexts are made as rank 0's. */
+/* True for an all_gather after which all workers have the same, also the first, whose context a server has. */
 static bool gathers_from_all(const sharing *s, const mscrt_exchange *e) {
-  return e->verb == MSC_ALL_GATHER && e->num_terms == 1 && !e->fill && e->group.num == s->c->o.ranks;
+  return e->verb == MSC_ALL_GATHER && e->num_terms == 1 && !e->fill && e->group.num == s->out->ranks;
 }
 
 bool mscrt_is_gathered(const mscrt_served_part *p) { return p->record->part[p->part].e->verb == MSC_ALL_GATHER; }
@@ -167,6 +167,7 @@ static bool needs_part(const sharing *s, int server, const mscrt_served_part *pa
 }
 
 static bool updates(const sharing *s, int server, const mscrt_variable *v) {
+  if (v->stage != s->c->stage) return false;
   for (uint32_t i = 0; i < s->num_calls; i++)
     for (uint32_t k = 0; k < s->call[i].r->num_buffers && s->call[i].server == server; k++)
       if (s->call[i].r->ref[k].written && mscrt_refs_overlap(v->ref, s->call[i].r->ref[k])) return true;
@@ -209,14 +210,18 @@ static mscrt_status *make_share(sharing *s, int server) {
   return NULL;
 }
 
-mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *out_shares) {
+int mscrt_server_of_stage(const mscrt_context *c, int number) {
+  return (int)c->stage + number * (int)c->plan->num_stages;
+}
+
+mscrt_status *mscrt_shares_new(const mscrt_context *c, mscrt_shares *out_shares) {
   sharing s = {.c = c, .out = out_shares};
   mscrt_status *failure = NULL;
-  *out_shares = (mscrt_shares){.num = num};
-  if (num > MSCRT_MOST_SERVERS)
-    return mscrt_fail(MSCRT_ARGUMENT, "%d servers: %d at most", num, MSCRT_MOST_SERVERS);
-  if (c->o.ranks > MSCRT_MOST_WORKERS)
-    return mscrt_fail(MSCRT_ARGUMENT, "%d workers of servers: %d at most", c->o.ranks, MSCRT_MOST_WORKERS);
+  int stages = (int)c->plan->num_stages, ranks = c->o.ranks / stages,
+      num = (c->o.servers + stages - 1 - (int)c->stage) / stages;
+  *out_shares = (mscrt_shares){.first_rank = (int)c->stage * ranks, .ranks = ranks, .num = num};
+  if (ranks > MSCRT_MOST_WORKERS)
+    return mscrt_fail(MSCRT_ARGUMENT, "%d workers of servers: %d at most", ranks, MSCRT_MOST_WORKERS);
   failure = mscrt_new_array(&out_shares->share, num);
   if (!failure) failure = list_sections(&s);
   if (!failure) failure = list_served(&s);

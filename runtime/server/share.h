@@ -33,12 +33,16 @@ typedef struct {
   mscrt_dtype dtype;         /* of all gradients */
   uint32_t num_sections;     /* sections with served calls, in the order in which a training step runs them */
   const mscrt_section **section;
-  int num;
-  mscrt_share *share;        /* of each server */
+  int first_rank, ranks;     /* of the stage: its workers, which servers number from 0 on */
+  int num;                   /* servers of the stage */
+  mscrt_share *share;        /* of each of them */
 } mscrt_shares;
 
-/* Shares out the served calls of a context's plan among `num` servers. */
-mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *out_shares);
+/* Shares out the served calls of a context's stage among the servers of the stage: of all servers of the job number i
+ * is one of stage number i modulo the number of stages. */
+mscrt_status *mscrt_shares_new(const mscrt_context *c, mscrt_shares *out_shares);
+/* Returns the number, among all servers of the job, of a server of the context's stage. */
+int mscrt_server_of_stage(const mscrt_context *c, int number);
 void mscrt_shares_free(mscrt_shares *s);
 /* True if a served value is gathered, not summed. */
 bool mscrt_is_gathered(const mscrt_served_part *p);

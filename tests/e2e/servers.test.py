@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """servers: a small GPT whose optimizer's state lives on parameter servers, one to four, started by msc run and by msc
 launch, has the losses, the evaluation and the weights of ranks that sum gradients and update parameters themselves, bit
-for bit: replicas, tensor parallelism beside them, micro-batches, all parameters or those that are marked, learning
-rates that change.  (Workers that do not wait, and servers with a copy: unequal_servers.)  A server that dies is named,
-and so is what servers cannot do."""
+for bit: replicas, tensor parallelism beside them, micro-batches, pipeline stages, all parameters or those that are
+marked, learning rates that change.  (Workers that do not wait, and servers with a copy: unequal_servers.)  A server
+that dies is named, and so is what servers cannot do."""
 import json
 import os
 import random
@@ -27,6 +27,7 @@ PLANS = [
     (2, {"parallel_mode": "data_parallel", "micro_size": 2}),
     (5, {"parallel_mode": "data_parallel", "gradients_mean": True}),  # which do not divide the batch
     (7, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 2}, "pipeline_stages": 2, "micro_size": 2}),
 ]
 DATA = ["--threads", "1", "--seed", "5", "--json", "--trust-native", "--train", f"0:{SAMPLES}", "--data", "x=x.npy",
         "y=y.npy"]
@@ -48,7 +49,7 @@ def check_plans():
         assert told["parameter_bytes"] == told["pushed_bytes"] and told[
             "state_bytes"] == 2 * told["parameter_bytes"], told
         assert len(told["parameters"]) >= 20, told
-        for servers in range(5):
+        for servers in range(5) if "pipeline_stages" not in keys else (0, 2, 3, 5):
             have = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--servers", str(servers), *RUN))
             if have != wanted:
                 sys.exit(f"{keys}, {servers} servers: other bits: {have[0]} and {wanted[0]}")
@@ -126,8 +127,6 @@ def check_refusals():
         return ["compile", "gpt.fbs", "-o", "none.bin", "--set", "device_num=2",
                 *settings({"parallel_mode": "semi_auto_parallel", **keys})]
 
-    refused("parameter_server: not supported yet with pipeline_stages",
-            *compiled(**SYNC, pipeline_stages=2, micro_size=2))
     for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
         refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
     for keys in ({"zero": 1}, {"enable_parallel_optimizer": True}):
@@ -135,6 +134,8 @@ def check_refusals():
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin",
             "-n", "3", "--servers", "1", *RUN)
+    refused("1 server for 2 stages: each stage needs one at least", "run", "plan5.bin", "-n", "4",
+            "--servers", "1", *RUN)
     refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)
     assert not os.path.exists("none.bin")
 

@@ -12,11 +12,12 @@ static bool writes(plan_call c, plan_ref what) {
   return false;
 }
 
-static bool is_updated_by_servers(plan_plan root, plan_ref what) {
+static bool is_updated_by_servers(plan_plan root, plan_parameter p) {
   for (uint32_t i = 0; i < plan_plan_sections_num(root); i++) {
     plan_section s = plan_plan_sections(root, i);
-    for (uint32_t k = 0; k < plan_section_calls_num(s); k++)
-      if (plan_call_served(plan_section_calls(s, k)) == 1 && writes(plan_section_calls(s, k), what)) return true;
+    for (uint32_t k = 0; k < plan_section_calls_num(s) && plan_section_stage(s) == plan_parameter_stage(p); k++)
+      if (plan_call_served(plan_section_calls(s, k)) == 1 && writes(plan_section_calls(s, k), plan_parameter_ref(p)))
+        return true;
   }
   return false;
 }
@@ -42,7 +43,7 @@ json_t *cli_explain_servers(const void *file) {
   json_t *names = json_array();
   for (uint32_t i = 0; i < plan_plan_parameters_num(root); i++) {
     plan_parameter p = plan_plan_parameters(root, i);
-    if (!is_updated_by_servers(root, plan_parameter_ref(p))) continue;
+    if (!is_updated_by_servers(root, p)) continue;
     if (plan_parameter_state(p)) state += plan_parameter_ref(p).bytes;
     else bytes += plan_parameter_ref(p).bytes, json_array_append_new(names, json_string(plan_parameter_name(p)));
   }

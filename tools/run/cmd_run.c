@@ -1,6 +1,7 @@
 /* cmd_run.c: msc run: a plan, data and weights in; a training, evaluation or prediction on ranks of this host out. 
  * Plan, data and weights are opened and checked once; ranks are forked afterwards and share them.  If the environment
  * says that this process is one rank of a job, it is that rank alone. */
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,8 +200,16 @@ static int share_measured(training *t) {
   return CLI_OK;
 }
 
-/* How many servers of parameters the job has: what the launcher says, or --servers; else one, if the plan has
- * parameters for it. */
+/* The number of servers that the plan needs at least: one for each stage. */
+static int least_servers(const training *t) {
+  json_t *config = json_loads(mscrt_plan_config(t->plan), 0, NULL);
+  json_int_t stages = json_integer_value(json_object_get(json_object_get(config, "pipeline_stages"), "value"));
+  json_decref(config);
+  return stages > 1 ? (int)stages : 1;
+}
+
+/* How many servers of parameters the job has: what the launcher says, or --servers; else as few as it may, if the plan
+ * has parameters for them. */
 static int count_servers(training *t) {
   cli *c = t->c;
   bool served = mscrt_plan_is_served(t->plan);
@@ -220,7 +229,8 @@ static int count_servers(training *t) {
     return CLI_INPUT;
   }
   int of_job = t->job.servers / copies;
-  t->servers = !served || t->timed ? 0 : t->joins ? of_job : said >= 0 ? (int)said : t->ranks > 1;
+  int usual = t->ranks > 1 ? least_servers(t) : 0;
+  t->servers = !served || t->timed ? 0 : t->joins ? of_job : said >= 0 ? (int)said : usual;
   if (!t->job.server || t->servers) return CLI_OK;
   fprintf(stderr, "msc run: server %d of %d: no parameter of the plan lives on servers\n", t->job.server,
           t->job.servers);
@@ -258,8 +268,8 @@ static const cli_option options[] = {
      "local ranks to start; absent: as many as the plan is for, or this process alone where mpirun, torchrun, srun, "
      "msc launch or MS_ROLE started it as one of several"},
     {"servers", CLI_INT, "S",
-     "servers of parameters to start, of a plan with the key parameter_server; default 1; 0: ranks sum gradients and "
-     "update parameters themselves, to the same bits"},
+     "servers of parameters to start, of a plan with the key parameter_server; default one for each pipeline "
+     "stage; 0: ranks sum gradients and update parameters themselves, to the same bits"},
     {"data", CLI_PAIRS, "INPUT=FILE",
      "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), .csv and .parquet (FILE:COLUMN,...), a folder of "
      "images, tar (FILE:EXTENSION), raw tokens (FILE:u8|u16|i32); with %r for the rank's number: its part of every "
