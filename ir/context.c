@@ -1,5 +1,6 @@
 /* context.c: requests for memory, interned data and diagnostics in; their storage, which is freed with the context,
  * out. */
+#include <locale.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -278,8 +279,15 @@ msc_arena *msc_leave_trial(msc_context *ctx, msc_arena *outer) {
 
 void msc_end_trial(msc_context *ctx, msc_arena *outer) { msc_arena_free(msc_leave_trial(ctx, outer)); }
 
+/* Lets this thread read and write numbers with a decimal point, whatever the locale of the program is; returns what it
+ * used before, for uselocale. */
+static locale_t use_decimal_point(void) {
+  return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* the C library has it: nothing is made or freed */
+}
+
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg) {
   jmp_buf here, *outer = ctx->recovery;
+  locale_t before = use_decimal_point();
   if (setjmp(here)) {
     msc_diag *d = &ctx->why_left; /* the record itself must not need memory */
     if (ctx->last != d) {
@@ -293,11 +301,13 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
     }
     ctx->num_errors++;
     ctx->recovery = outer;
+    uselocale(before);
     return false;
   }
   ctx->recovery = &here;
   bool ok = fn(ctx, arg);
   ctx->recovery = outer;
+  uselocale(before);
   return ok;
 }
 

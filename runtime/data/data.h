@@ -33,6 +33,12 @@ mscrt_status *mscrt_blob_keep(mscrt_blob *b);
 /* A failure that names the file. */
 #define mscrt_bad_file(b, fmt, ...) mscrt_fail(MSCRT_INPUT, "%s: " fmt, (b)->path, __VA_ARGS__)
 
+/* ---- data/decimal.c ---- */
+
+/* The number that text begins with, after blanks, with a decimal point in any locale; *out_end is behind it, or text if
+ * there is none. */
+double mscrt_read_decimal(const char *text, char **out_end);
+
 /* ---- data/file.c: a file that is written beside the one that it will replace ---- */
 
 typedef struct {

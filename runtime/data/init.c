@@ -1,25 +1,21 @@
 /* init.c: initial values of parameters. Element i of parameter `name` depends only on (seed, name, i), so values are
  * the same for every layout, number of ranks and number of threads. */
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "runtime/data/data.h"
 #include "runtime/data/draw.h"
 #include "runtime/plan/plan.h"
 
 /* SEED: the seed of the run, in a state of i64 */
 typedef enum { ZEROS, ONES, SEED, CONSTANT, NORMAL, UNIFORM } init_kind;
 
-/* Parses a number with a decimal point, whatever the locale of the host program is. */
 static bool parse_decimal(const char *text, double *out) {
   if (!*text || strlen(text) > 40 || text[strspn(text, "0123456789+-.eE")]) return false;
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!c) return false;
   char *end;
-  *out = strtod_l(text, &end, c);
-  freelocale(c);
+  *out = mscrt_read_decimal(text, &end);
   return !*end && isfinite(*out);
 }
 

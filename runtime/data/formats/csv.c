@@ -109,7 +109,7 @@ static bool is_end(const char *p) {
 
 static bool read_real(const char *field, double *out) {
   char *end;
-  *out = strtod(field, &end);
+  *out = mscrt_read_decimal(field, &end);
   return end != field && is_end(end);
 }
 

@@ -194,7 +194,7 @@ static mscrt_status *decode_number(const archive *a, const uint8_t *bytes, size_
   if (num >= sizeof text) return mscrt_fail(MSCRT_INPUT, "text of %zu bytes is no number", num);
   memcpy(text, bytes, num);
   if (a->whole) *(int64_t *)line = strtoll(text, &end, 10);
-  else *(double *)line = strtod(text, &end);
+  else *(double *)line = mscrt_read_decimal(text, &end);
   size_t blank = strspn(end, " \r\n\t");
   if (end != text && !end[blank]) return NULL;
   return mscrt_fail(MSCRT_INPUT, "'%.40s' is no %s", text, a->whole ? "integer" : "number");
