@@ -117,10 +117,14 @@ write("plain.tsv", "".join("\t".join(row) + "\r\n" for row in scaled).removesuff
 write("y.csv", "".join(f"{c}\n" for c in classes))
 # A file is searched for lines by the MiB: of an empty line, one holds \r and the next one \n.
 write("split.csv", "0\r\n".rjust((1 << 20) - 1) + "\r\n" + "".join(f"{c}\r\n" for c in classes[1:]))
+# A mark in front of the text, as some programs write it, is no part of the first field.
+write("marked.csv", "\ufeff" + "".join(f"{c}\n" for c in classes))
+write("named.csv", "\ufeff\"y\"\n" + "".join(f"{c}\n" for c in classes))
 columns = ",".join(names)
 for ranks in (1, 2):
     for data in (f"x=t.csv:{columns} y=t.csv", "x=plain.tsv y=y.csv", "x=plain.tsv y=t.csv:0", "x=x.npy y=y.csv",
-                 "x=x.npy y=split.csv"):
+                 "x=x.npy y=split.csv",
+                 "x=x.npy y=marked.csv", "x=x.npy y=named.csv:y"):
         expect.check(f"{data[:30]} on {ranks}", losses(f"rows{ranks}.bin", data) == wanted[ranks])
 refuses("rows1.bin", "x=t.csv y=y.npy", r"t.csv: shape \[24,92\] does not fit input 'x' of shape \[8,90\]")
 refuses("rows1.bin", "x=t.csv:p0,p91 y=y.npy", "t.csv: has no column 'p91': it has 92, named in its first line")

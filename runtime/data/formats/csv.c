@@ -35,10 +35,19 @@ static mscrt_status *add_line(table *t, uint64_t begin) {
   return NULL;
 }
 
+/* Finds where the first line begins: behind the mark that some programs put in front of UTF-8. */
+static mscrt_status *find_first_line(const table *t, uint64_t *out_begin) {
+  char mark[3] = "";
+  if (t->blob.bytes >= sizeof mark) MSCRT_CHECK(mscrt_blob_read(&t->blob, 0, mark, sizeof mark));
+  *out_begin = memcmp(mark, "\xef\xbb\xbf", sizeof mark) ? 0 : sizeof mark;
+  return NULL;
+}
+
 /* Finds where lines begin; skips empty lines. */
 static mscrt_status *find_lines(table *t) {
-  uint64_t begin = 0;
-  mscrt_status *s = NULL;
+  uint64_t begin;
+  mscrt_status *s = find_first_line(t, &begin);
+  if (s) return s;
   char *chunk = malloc(CHUNK), last = 0; /* of the chunk before */
   if (!chunk) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   for (uint64_t at = 0; at < t->blob.bytes && !s; at += CHUNK) {
