@@ -40,6 +40,7 @@ typedef struct {
   int *state;          /* by variable: the present one in loops over assignments */
   int64_t last;        /* an assignment that fits and has a higher charged cost is no better than `upper` */
   front out;           /* points that add_point adds and keep_undominated takes */
+  front of_states;     /* room of make_fronts: the points of all states of a variable */
   size_t points, work; /* kept so far; sums computed so far */
 } limited_search;
 
@@ -226,16 +227,16 @@ static bool make_fronts(limited_search *w, int i) {
     int64_t outside = g->outside ? g->outside[at] : SHARD_IMPOSSIBLE;
     front all = {0, 0, NULL};
     if (outside < SHARD_IMPOSSIBLE && g->s->cost[at] + outside <= w->last) {
-      point *sum = NULL;
-      size_t num = 0, room = 0;
+      front *sum = &w->of_states;
+      sum->num = 0;
       for (int x = 0; x < num_states_of(w, g->s->removed); x++) {
         w->state[g->s->removed] = x;
         front f = make_front_of_state(w, g, outside);
-        msc_reserve(w->arena, sum, room, num + f.num);
-        if (f.num) memcpy(sum + num, f.p, f.num * sizeof *f.p);
-        num += f.num;
+        msc_reserve(w->arena, sum->p, sum->room, sum->num + f.num);
+        if (f.num) memcpy(sum->p + sum->num, f.p, f.num * sizeof *f.p);
+        sum->num += f.num;
       }
-      for (size_t k = 0; k < num; k++) add_point(w, sum[k], outside);
+      for (size_t k = 0; k < sum->num; k++) add_point(w, sum->p[k], outside);
       all = keep_undominated(w);
     }
     g->front[at++] = all;
