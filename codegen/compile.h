@@ -106,6 +106,9 @@ msc_peak msc_plan_peak_of(const msc_plan *p);
 const msc_cluster *msc_cluster_of_options(msc_context *ctx, const msc_compile_options *o);
 /* Returns the bytes that a rank may need on that cluster, or by the key memory_limit. */
 int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o);
+/* Is a plan above that limit refused? Not if the limit comes from a cluster description that ships with msc, which
+ * describes no particular machine: there it is only a warning. */
+bool msc_limit_binds(msc_context *ctx, const msc_compile_options *o);
 /* Checks that a plan fits into the memory of the device, and its offloaded values into host memory or disk. False: the
  * plan is refused, after a report of what fills the memory and what would help. */
 bool msc_fits_memory(const msc_plan *p, const msc_compile_options *o);

@@ -45,32 +45,28 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- the program that `msc explain` reads ---- */
 
-typedef struct {
-  const void *data; /* NULL: it could not be packed */
-  size_t bytes, unpacked;
-} packed;
-
 /* Allocator for zlib: memory comes from the arena and is freed with it. */
 static void *zlib_alloc(void *arena, unsigned num, unsigned bytes) {
   return msc_arena_alloc(arena, (size_t)num * bytes);
 }
 static void zlib_free(void *arena, void *memory) { (void)arena, (void)memory; }
 
-static packed pack_program(const msc_module *m) {
-  msc_arena *arena = msc_context_arena(m->ctx), *scratch = msc_arena_new(m->ctx);
-  packed p = {0};
-  const char *text = msc_print_text(m, scratch, &p.unpacked);
+/* Replaces the text in p->searched by its packed form; leaves NULL there if it cannot be packed. */
+static void pack_program(msc_plan *p) {
+  msc_arena *scratch = msc_arena_new(p->ctx);
+  const void *text = p->searched;
   z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = scratch};
-  if (p.unpacked < UINT32_MAX && deflateInit(&z, Z_BEST_SPEED) == Z_OK) {
-    uLong room = deflateBound(&z, (uLong)p.unpacked);
-    z.next_in = (Bytef *)(uintptr_t)text, z.avail_in = (uInt)p.unpacked;
+  p->searched = NULL;
+  if (text && p->searched_bytes < UINT32_MAX && deflateInit(&z, Z_BEST_SPEED) == Z_OK) {
+    uLong room = deflateBound(&z, (uLong)p->searched_bytes);
+    z.next_in = (Bytef *)(uintptr_t)text, z.avail_in = (uInt)p->searched_bytes;
     z.next_out = msc_arena_alloc(scratch, room), z.avail_out = (uInt)room;
-    Bytef *out = z.next_out;
-    if (deflate(&z, Z_FINISH) == Z_STREAM_END) p.data = msc_arena_copy(arena, out, z.total_out), p.bytes = z.total_out;
+    const Bytef *out = z.next_out;
+    if (deflate(&z, Z_FINISH) == Z_STREAM_END)
+      p->searched = msc_arena_copy(p->arena, out, z.total_out), p->searched_packed = z.total_out;
     deflateEnd(&z);
   }
   msc_arena_free(scratch);
-  return p;
 }
 
 /* ---- runs of the passes ---- */
@@ -89,7 +85,8 @@ static const strategy_bounds no_bounds = {UINT64_MAX, INT64_MAX, -1, -1};
 typedef struct {
   msc_context *ctx;
   const msc_compile_options *o;
-  packed searched;
+  const char *searched; /* text of the module after the search, which `msc explain` reads */
+  size_t searched_bytes;
   const char *strategies; /* strategies of the model's ops, before pass zero cuts any further */
   const msc_decision *decision;
   size_t num_decisions;
@@ -110,7 +107,7 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   msc_func *f = msc_step_func(m);
   if (at == MSC_AT_searched && f && !is_within(c->within, f)) return false;
   uint64_t begin = msc_clock_ns();
-  if (at == MSC_AT_searched) c->searched = pack_program(m);
+  if (at == MSC_AT_searched) c->searched = msc_print_text(m, msc_context_arena(c->ctx), &c->searched_bytes);
   if (at == MSC_AT_searched && f) {
     c->step_ns = msc_fact_read(f, step_ns, -1), c->least_step_ns = msc_fact_read(f, least_step_ns, -1);
     c->least_plan_ns = msc_fact_read(f, least_plan_ns, -1);
@@ -159,8 +156,9 @@ static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
   return most < block ? most : block;
 }
 
-/* Makes the plan of a module at `propagated`; it may need more memory than there is: above `code_limit` it gets no code
- * yet.  NULL after a report, and without one if the strategy is not within the bounds. */
+/* Makes the plan of a module at `propagated`, its `searched` not packed yet; it may need more memory than there is:
+ * above `code_limit` it gets no code yet.  NULL after a report, and without one if the strategy is not within the
+ * bounds. */
 static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options,
                            const strategy_bounds *within, uint64_t code_limit) {
   compilation c = {.ctx = ctx, .o = options, .step_ns = -1, .within = within};
@@ -183,7 +181,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   p->model_hash = options->model_hash;
   p->model_folder = options->model_folder;
   p->config = msc_config_of_plan(options->config, p->arena);
-  p->searched = c.searched.data, p->searched_packed = c.searched.bytes, p->searched_bytes = c.searched.unpacked;
+  p->searched = c.searched, p->searched_bytes = c.searched_bytes; /* pack_program packs it, of the plan that is taken */
   p->cluster = cluster->text;
   msc_servers servers = msc_config_servers(options->config);
   p->asynchronous = !servers.sync;
@@ -228,6 +226,7 @@ typedef struct bounded_run {
   int64_t kept;                     /* more than `room` where no strategy keeps less */
   bool limited;                     /* the bound decided */
   const char *compared;             /* the strategies that the search's bound covers; NULL: all */
+  bool unchecked;                   /* what the passes made was not verified */
 } bounded_run;
 
 /* Makes the plan of a module at the checkpoint `propagated` within the bound of r, and fills the rest of r. */
@@ -255,15 +254,21 @@ typedef struct {
   bounded_run best;
 } fitting;
 
-/* Runs the passes over a copy of the module, in an arena of its own. What they make is not verified, as it was in the
- * first run of the same passes; verify_copy looks at the plan that is taken. */
-static bool run_again(const fitting *t, bounded_run *r) {
+/* Makes a plan within the bound of r, without verifying what the passes make: verify_taken looks at the plan that is
+ * taken. */
+static void make_plan_unchecked(const fitting *t, msc_module *m, bounded_run *r) {
   msc_compile_options o = *t->o;
-  if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
+  r->unchecked = o.verify == MSC_VERIFY_IR;
+  if (r->unchecked) o.verify = MSC_VERIFY_OFF;
+  make_plan_within(t->ctx, &o, m, r);
+}
+
+/* Runs the passes over a copy of the module, in an arena of its own. */
+static bool run_again(const fitting *t, bounded_run *r) {
   msc_arena *outer = msc_begin_trial(t->ctx);
   msc_module *again = msc_reparse(t->ctx, t->o, t->text, t->bytes);
   r->copy = again;
-  if (again) make_plan_within(t->ctx, &o, again, r);
+  if (again) make_plan_unchecked(t, again, r);
   r->arena = msc_leave_trial(t->ctx, outer);
   if (!r->plan) msc_arena_free(r->arena);
   return r->plan != NULL;
@@ -274,18 +279,26 @@ static void take_plan(fitting *t, const bounded_run *r) {
   t->best = *r;
 }
 
-/* Verifies the module of the plan that was taken if it is a copy. */
-static bool verify_copy(const fitting *t) {
-  if (!t->best.copy || t->o->verify != MSC_VERIFY_IR) return true;
+/* Verifies the module of the plan that was taken, if the run that made it did not. */
+static bool verify_taken(const fitting *t, msc_module *given) {
+  if (!t->best.unchecked) return true;
   uint64_t begin = msc_clock_ns();
-  bool ok = msc_check_module(t->best.copy);
-  msc_end_phase(t->o, "copies verified", begin);
+  bool ok = msc_check_module(t->best.copy ? t->best.copy : given);
+  msc_end_phase(t->o, "taken module verified", begin);
   return ok;
 }
 
+/* Would a plan exceed the limit even if its strategy kept nothing and each byte less that it keeps saved as much as in
+ * the last step, from plan a to plan b? */
+static bool shrinks_too_slowly(const fitting *t, const bounded_run *a, const bounded_run *b) {
+  double per_byte = (double)(msc_plan_rank_bytes(a->plan) - msc_plan_rank_bytes(b->plan)) / (double)(a->kept - b->kept);
+  return a->kept > b->kept && (double)msc_plan_rank_bytes(b->plan) - per_byte * (double)b->kept > (double)t->limit;
+}
+
 /* Makes plans whose strategies keep less and less over the step, as long as the best plan exceeds the limit and each
- * plan needs less memory than the one before. The bounds are the same numbers for every limit, and the limit itself, so
- * a higher limit never refuses what a lower one accepts. */
+ * plan needs less memory than the one before; less enough that another may fit, where the limit does not bind. The
+ * bounds are the same numbers for every limit, and the limit itself, so a higher limit never refuses what a lower one
+ * accepts. */
 static bool shrink_plan(fitting *t) {
   while (msc_plan_rank_bytes(t->best.plan) > (uint64_t)t->limit && t->best.kept > 1) {
     int64_t room = next_room(t->best.kept);
@@ -296,8 +309,9 @@ static bool shrink_plan(fitting *t) {
       msc_arena_free(r.arena);
       return true;
     }
+    bool slow = !msc_limit_binds(t->ctx, t->o) && shrinks_too_slowly(t, &t->best, &r);
     take_plan(t, &r);
-    if (r.kept > r.room) return true;
+    if (r.kept > r.room || slow) return true;
   }
   return true;
 }
@@ -356,7 +370,8 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
   t.text = msc_print_text(m, scratch, &t.bytes);
   msc_end_phase(o, "modules copied", begin);
   msc_arena *outer = msc_begin_trial(ctx); /* what is made of m lives as long as its plan */
-  make_plan_within(ctx, o, m, first);
+  if (msc_is_large(m)) make_plan_unchecked(&t, m, first); /* verifying it takes longer than most passes */
+  else make_plan_within(ctx, o, m, first);
   first->arena = msc_leave_trial(ctx, outer);
   if (first->plan) {
     if (first->room && first->kept > first->room) t.least = first->kept;
@@ -364,7 +379,7 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
     if (first->room && first->limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
     ok = shrink_plan(&t);
     if (ok && tries_batch && msc_plan_rank_bytes(t.best.plan) <= (uint64_t)t.limit) try_batch_cut(&t);
-    ok = ok && verify_copy(&t);
+    ok = ok && verify_taken(&t, m);
   }
   msc_arena_free(scratch);
   msc_plan *best = t.best.plan;
@@ -372,6 +387,10 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
 }
 
 msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  return shard_searches_time(options->config) ? search_plans(ctx, m, options)
-                                              : make_plan(ctx, m, options, &no_bounds, UINT64_MAX);
+  msc_plan *p = shard_searches_time(options->config) ? search_plans(ctx, m, options)
+                                                     : make_plan(ctx, m, options, &no_bounds, UINT64_MAX);
+  uint64_t begin = msc_clock_ns();
+  if (p) pack_program(p);
+  if (p) msc_end_phase(options, "searched program packed", begin);
+  return p;
 }

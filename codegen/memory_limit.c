@@ -138,6 +138,10 @@ int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o) {
   return msc_memory_limit(o->config, msc_cluster_of_options(ctx, o));
 }
 
+bool msc_limit_binds(msc_context *ctx, const msc_compile_options *o) {
+  return !msc_cluster_of_options(ctx, o)->is_shipped || msc_config_is_set(o->config, MSC_KEY_memory_limit);
+}
+
 /* True if evaluation, which returns the model's outputs, needs more memory than a step of training. */
 static bool is_of_evaluation(const msc_plan *p, const msc_peak *peak) {
   return peak->func && msc_program_of(peak->func) == MSC_PROGRAM_FORWARD &&
@@ -182,8 +186,7 @@ static void note_memory_use(const msc_plan *p, const msc_peak *peak) {
              peak->use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak->use[i].op));
 }
 
-/* Reports a plan that exceeds the memory limit, with what fills the memory. False: the plan is refused. If the limit
- * comes from a cluster description that ships with msc, which describes no particular machine, it is only a warning. */
+/* Reports a plan that exceeds the memory limit, with what fills the memory. False: the plan is refused. */
 static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
   msc_plan_memory m = msc_plan_memory_of(p);
   int64_t limit = msc_limit_of_options(p->ctx, o);
@@ -193,7 +196,7 @@ static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
       msc_config_is_set(o->config, MSC_KEY_memory_limit)
           ? "memory_limit is"
           : msc_arena_printf(p->arena, "the described device, %s, has", msc_cluster_of_options(p->ctx, o)->device);
-  bool is_bound = !msc_cluster_of_options(p->ctx, o)->is_shipped || msc_config_is_set(o->config, MSC_KEY_memory_limit);
+  bool is_bound = msc_limit_binds(p->ctx, o);
   static const char form[] =
       "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);

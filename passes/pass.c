@@ -228,7 +228,7 @@ static bool runs_whole_stage(const pass_run *r, const msc_pass_info *last) {
   return r->list.row[0] <= first;
 }
 
-static bool is_large(const msc_module *m) {
+bool msc_is_large(const msc_module *m) {
   const int many = 1000;
   int num = 0;
   for (const msc_func *f = m->first; f; f = f->next)
@@ -246,7 +246,7 @@ static bool is_last_of_stage(const pass_run *r, const msc_pass_info *info) {
 
 /* Must the module be verified now? A large one only where a stage ends: verifying it takes longer than most passes. */
 static bool is_time_to_check(const pass_run *r, const msc_pass_info *info) {
-  return r->options->verify > MSC_VERIFY_IR || is_last_of_stage(r, info) || !is_large(r->m);
+  return r->options->verify > MSC_VERIFY_IR || is_last_of_stage(r, info) || !msc_is_large(r->m);
 }
 
 static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
@@ -299,7 +299,7 @@ static void swap_texts(pass_run *r) {
  * longer than most passes: there the user's own command is the test case. */
 static void print_case(pass_run *r, int side) {
   const size_t much = 1 << 20;
-  if (!r->wants_text && (!r->wants_case || is_large(r->m))) return;
+  if (!r->wants_text && (!r->wants_case || msc_is_large(r->m))) return;
   uint64_t begin = msc_clock_ns();
   print_module_text(r, side);
   r->verify_ns += msc_clock_ns() - begin;
@@ -345,7 +345,7 @@ static bool run_one_pass(pass_run *r, const msc_pass_info *info, int number) {
   else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx))))
     ok = report_bug(r, &pass, "failed");
   else if (ok && !verify_after(r, &pass))
-    ok = report_bug(r, &pass, is_large(r->m) ? "or one before it in its stage left a module that does not verify"
+    ok = report_bug(r, &pass, msc_is_large(r->m) ? "or one before it in its stage left a module that does not verify"
                                              : "left a module that does not verify or gives other numbers");
   done.pass_ns = mid - start;
   done.verify_ns = msc_clock_ns() - mid + r->verify_ns;

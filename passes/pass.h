@@ -126,6 +126,9 @@ bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *opt
 bool msc_run_stretch(msc_context *ctx, msc_module *m, const msc_pass_options *options, msc_checkpoint from,
                      msc_checkpoint until);
 
+/* Has the module so many ops that verifying or printing it takes longer than most passes? */
+bool msc_is_large(const msc_module *m);
+
 const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass);
 /* Bytes that a rank may need: the key memory_limit, else what the described device has. */
 int64_t msc_memory_limit(const msc_config *config, const msc_cluster *cluster);

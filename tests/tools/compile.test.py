@@ -285,6 +285,19 @@ for mode in ("dynamic_programming", "recursive_programming", "sharding_propagati
     searched, loaded = (expect(f"dump {name}.bin", 0, "", None).stdout for name in "de")  # without what a search claims
     expect.check(f"{mode} comes back", open("residual.json").read() == found and searched == loaded)
 
+# No plan fits the GPU of a shipped description, and each byte less that a strategy keeps saves little: msc stops where
+# the last step says that none will fit, and verifies just the module of the plan that it takes.
+subprocess.run([
+    sys.executable, "-m", "msc.models",
+    *"gpt --layers 16 --hidden 12288 --heads 96 --seq 2048 --batch 256 --vocab 51200 -o residual.fbs".split()
+], check=True)
+told = expect("compile residual.fbs -o d.bin --set device_num=128 --cluster h100 --set parallel_mode=auto_parallel "
+              "--timing", 0, None, None).stderr.decode()
+expect.check("one plan within the memory, one without a bound, one that keeps less", "search, runs: 3\n" in told)
+expect.check("the module of one plan is verified", " ms  taken module verified\n" in told)
+verified = {name: float(ms) for ms, name in re.findall(r"([0-9.]+) ms  (.*verified)\n", told)}
+expect.check("the others are not", verified["modules verified"] < verified["taken module verified"])
+
 saved, loaded = (json.load(open(name))["ops"] for name in ("s.json", "u.json"))
 expect.check("a loaded strategy file gives the same layouts",
              {n: op["layout"] for n, op in loaded.items()} == {n: op["layout"] for n, op in saved.items()})
