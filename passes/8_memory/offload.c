@@ -248,9 +248,10 @@ static int compare_readings(const void *a, const void *b) {
   return (x->op->id > y->op->id) - (x->op->id < y->op->id);
 }
 
+/* What only servers of parameters make is not put off: they run no transfers. */
 static bool may_be_stashed(const msc_value *v) {
   const msc_op *op = v->def;
-  return !msc_is_view(op) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) &&
+  return !msc_op_int(op, MSC_FACT(served)) && !msc_is_view(op) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) &&
          op->kind != OP_comm && !msc_is_message(op) && !msc_is_transfer(op) && !msc_runs_on_host(op) &&
          v->type->rank > 0 && msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
 }

@@ -202,12 +202,15 @@ static bool check_server(msc_config *config) {
   if (!servers.asked) return true;
   if (servers.sync && servers.staleness > 0)
     return msc_error(ctx, MSC_E_CONFIG, loc, "parameter_server.staleness: workers are not behind in mode sync: 0");
-  msc_key with = msc_config_value(config, MSC_KEY_offload)       ? MSC_KEY_offload
-                 : msc_config_bool(config, MSC_KEY_auto_offload) ? MSC_KEY_auto_offload
-                                                                 : key;
-  if (with != key)
+  if (msc_config_bool(config, MSC_KEY_auto_offload))
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
-                     key_with_value(config, with));
+                     key_with_value(config, MSC_KEY_auto_offload));
+  if (msc_config_offload(config, "param"))
+    return msc_error(ctx, MSC_E_UNSUPPORTED, loc,
+                     "parameter_server: not supported yet with offload.param; with offload.activation it is");
+  if (msc_config_offload(config, "optimizer"))
+    return msc_error(ctx, MSC_E_CONFIG, loc,
+                     "parameter_server contradicts offload.optimizer: the state lives on servers");
   if (msc_config_zero(config))
     return msc_error(
         ctx, MSC_E_CONFIG, loc, "parameter_server contradicts %s: the state lives on servers, or is cut over the ranks",

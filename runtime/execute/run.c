@@ -503,7 +503,9 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
   for (uint32_t i = 0; i < s->num_calls; i++) {
     t.record = &s->call[i];
     if (t.record->served == MSCRT_BY_SERVERS) {
-      if (t.record->kind == PLAN_CALL_KIND_COLLECTIVE) mscrt_keep_gradient(c, t.record, slots);
+      if (t.record->kind != PLAN_CALL_KIND_COLLECTIVE) continue;
+      MSCRT_CHECK(wait_for_transfers(c, &t, t.record->awaited_transfers));
+      mscrt_keep_gradient(c, t.record, slots);
       continue;
     }
     if (t.record->served == MSCRT_BY_EACH) {

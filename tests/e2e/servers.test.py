@@ -127,8 +127,9 @@ def check_refusals():
         return ["compile", "gpt.fbs", "-o", "none.bin", "--set", "device_num=2",
                 *settings({"parallel_mode": "semi_auto_parallel", **keys})]
 
-    for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
-        refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
+    refused("parameter_server: not supported yet with auto_offload", *compiled(**SYNC, auto_offload=True))
+    refused("parameter_server: not supported yet with offload.param", *compiled(**SYNC, offload={"param": "cpu"}))
+    refused("parameter_server contradicts offload.optimizer", *compiled(**SYNC, offload={"optimizer": "cpu"}))
     for keys in ({"zero": 1}, {"enable_parallel_optimizer": True}):
         refused(f"parameter_server contradicts {[*keys][0]} ", *compiled(**SYNC, mesh={"dp": 2}, **keys))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
@@ -138,6 +139,19 @@ def check_refusals():
             "--servers", "1", *RUN)
     refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)
     assert not os.path.exists("none.bin")
+
+
+def check_values_put_off():
+    """Values of a step, also gradients until they are pushed, wait in host memory."""
+    keys = {"device_num": 3, "offload": {"activation": "cpu"}, **PLANS[0][1]}
+    call(MSC, "compile", "gpt.fbs", "-o", "plain.bin", "--set", "device_num=3", *settings(PLANS[0][1]))
+    wanted = result(call(MSC, "run", "plain.bin", "-n", "3", *RUN))
+    call(MSC, "compile", "gpt.fbs", "-o", "away.bin", *settings({**keys, **SYNC}))
+    for servers in "012":
+        out = call(MSC, "run", "away.bin", "-n", "3", "--servers", servers, *RUN)
+        totals = json.loads(out.splitlines()[-1])
+        assert totals["host_bytes"] > 0, totals
+        assert result(out) == wanted, servers
 
 
 def check_changed_rates():
@@ -198,6 +212,7 @@ def main():
         write_gpt(random.Random(4), 2, SAMPLES, SEQ, BATCH, VOCAB)
         check_plans()
         check_changed_rates()
+        check_values_put_off()
         check_sums_of_two_types()
         check_other_order()
         check_cut_parameters()
