@@ -327,7 +327,10 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
 static void try_run(fitting *t, bounded_run r) {
   msc_diag_mark before = msc_mark_diags(t->ctx);
   bool made = run_again(t, &r);
-  if (made && r.freely) r.plan->search = r.freely->plan->search; /* what was found, whatever is taken */
+  if (made && r.freely) { /* what was found, whatever is taken */
+    r.plan->search = r.freely->plan->search;
+    r.plan->search.data_parallel = true;
+  }
   if (made && is_better_plan(t->limit, r.plan, t->best.plan)) {
     take_plan(t, &r);
     return;

@@ -200,6 +200,7 @@ typedef struct msc_plan {
   /* predictions of the search for the least time, from facts of the function; -1: there was no search */
   struct {
     int64_t step_ns, least_step_ns, least_plan_ns;
+    bool data_parallel; /* what the search found was not taken: data parallelism was */
   } search;
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
   const char *cluster;        /* JSON */

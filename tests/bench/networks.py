@@ -214,7 +214,11 @@ def compare(name, inductor):
 def main():
     torch.set_num_threads(THREADS)
     words = sys.argv[1:]
-    for name in [w for w in words if not w.startswith("-")] or [*NETWORKS, "gpt" + NARROW]:
+    names = [w for w in words if not w.startswith("-")] or [*NETWORKS, "gpt" + NARROW]
+    for name in names:
+        if name.removesuffix(NARROW) not in NETWORKS:
+            sys.exit(f"networks: no network is called {name}; there are {', '.join(NETWORKS)}")
+    for name in names:
         compare(name, "--inductor" in words)
 
 

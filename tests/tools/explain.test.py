@@ -223,14 +223,15 @@ def forced(op, layouts):
     return explained("forced.bin")
 
 def searched(model, plan):
-    expect([
+    """What compile tells of the search."""
+    return json.loads(expect([
         "compile", model, "-o", plan, "--cluster", "h100", "--set", "parallel_mode=auto_parallel", "--set",
         'mesh={"x":2,"y":4}', "--json"
-    ], 0, lambda text: "", None)
+    ], 0, lambda text: "", None).stdout)["search"]
 
 # The strategy of this network is that of the search: whole plans of data parallelism are predicted slower.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "free.fbs", "--batch", "2048"], check=True)
-searched("free.fbs", "free.bin")
+expect.check("the plan has the strategy that was found", searched("free.fbs", "free.bin")["data_parallel"] is False)
 free = explained("free.bin dense2")
 figures, instead = free["figures"], next(o["instead"] for o in free["ops"] if o["op"] == "dense2")
 expect.check(f"figures {figures}",
@@ -248,8 +249,11 @@ for one in instead[:2]:
     expect.check("asked", [o["instead"] for o in asked["ops"] if "instead" in o] == [[one]])
 # Of this one data parallelism's whole plan is the fastest, though the search priced another strategy lower: told so.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "wide.fbs", "--batch", "8192"], check=True)
-expect("compile wide.fbs -o wide.bin --set device_num=8 --set parallel_mode=auto_parallel", 0, lambda text: "", None)
+found = json.loads(expect("compile wide.fbs -o wide.bin --set device_num=8 --set parallel_mode=auto_parallel --json",
+                          0, lambda text: "", None).stdout)["search"]
 taken = explained("wide.bin")["search"]
+expect.check(f"{found} is of a strategy that the plan does not have",
+             found["data_parallel"] and found["step_ms"] * 1e6 < taken["step_ns"])
 expect.check(f"data parallelism {taken}, {free['search']}",
              taken["data_parallel"] and not free["search"]["data_parallel"])
 expect.check(f"its own figure {taken}", taken["step_ns"] > taken["at_least_ns"])

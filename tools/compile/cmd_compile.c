@@ -227,9 +227,11 @@ static int print_compile_json(const compiling *k, const msc_compiled *made, doub
   print_smaller(out, made);
   print_peak_json(out, p);
   if (p->search.step_ns >= 0)
-    cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"compared_at_least_ms\":%.6f,\"at_least_ms\":%.6f},",
+    cli_printf(out,
+               "\"search\":{\"step_ms\":%.6f,\"compared_at_least_ms\":%.6f,\"at_least_ms\":%.6f,"
+               "\"data_parallel\":%s},",
                (double)p->search.step_ns / 1e6, (double)p->search.least_step_ns / 1e6,
-               (double)p->search.least_plan_ns / 1e6);
+               (double)p->search.least_plan_ns / 1e6, p->search.data_parallel ? "true" : "false");
   cli_printf(out,
              "\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64
              ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n",
