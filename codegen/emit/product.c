@@ -128,13 +128,13 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, L
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Multiplies rows of a by all columns of a b in place in a wide form: by whole spans, then by the remaining columns
- * panel by panel. */
-static void multiply_spans(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  LLVMValueRef span = i64(p, p->span), all = x->c.columns, whole = nsw_mul(p, LLVMBuildSDiv(p->b, all, span, ""), span);
+/* Multiplies rows of a by columns 0 .. last - 1 in a form with more vectors than a panel: by whole spans, then by the
+ * remaining columns panel by panel. */
+static void multiply_spans(product *p, const multiplying *x, LLVMValueRef last, LLVMValueRef begin, LLVMValueRef end) {
+  LLVMValueRef span = i64(p, p->span), whole = nsw_mul(p, LLVMBuildSDiv(p->b, last, span, ""), span);
   multiply_all(p, x, i64(p, 0), whole, begin, end);
   p->vectors = VECTORS, p->span = p->width;
-  multiply_all(p, x, whole, all, begin, end);
+  multiply_all(p, x, whole, last, begin, end);
 }
 
 /* Returns how many columns a form multiplies, before NARROW multiplies the rest in half the time: all but those of a
@@ -172,20 +172,26 @@ static void jump_to_narrow(product *p, narrow_part *n, const multiplying *x, LLV
 
 /* Multiplies rows of a by all columns in one form, or jumps to NARROW for the last ones. Short blocks stay in their
  * form, which stores fewer sums. */
-static void multiply_by_form(product *p, multiplying *x, narrow_part *narrow, LLVMValueRef begin, LLVMValueRef end,
-                             LLVMBasicBlockRef done) {
+static void multiply_by_form(product *p, const multiplying *given, narrow_part *narrow, LLVMValueRef begin,
+                             LLVMValueRef end, LLVMBasicBlockRef done) {
+  multiplying own = *given, *x = &own;
   LLVMValueRef none = i64(p, 0);
+  if (x->form == DOUBLE) x->term_b = i64(p, p->width);
   p->vectors = msc_product_form_vectors(x->form), p->span = x->form == NARROW ? p->width : p->vectors * p->lanes;
   msc_product_read_rows(p, x, begin, end);
   bool is_short = x->form == EIGHTS || (x->form == PAIRS && !has_32_registers(p));
   if (x->form == TRANSPOSED || is_short || keeps_terms(x->form) || is_wide(x->form)) {
-    if (is_wide(x->form)) multiply_spans(p, x, begin, end);
+    if (is_wide(x->form)) multiply_spans(p, x, x->c.columns, begin, end);
     else multiply_all(p, x, none, x->c.columns, begin, end);
     LLVMBuildBr(p->b, done);
     return;
   }
   LLVMValueRef first = columns_before_narrow(p, x);
-  if (x->form != NARROW) multiply_all(p, x, none, first, begin, end);
+  if (x->form == DOUBLE) {
+    multiply_spans(p, x, first, begin, end);
+  } else if (x->form != NARROW) {
+    multiply_all(p, x, none, first, begin, end);
+  }
   jump_to_narrow(p, narrow, x, first);
 }
 
@@ -202,12 +208,14 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   LLVMValueRef transposed = LLVMBuildICmp(p.b, LLVMIntSLT, step_b, i64(&p, 0), "");
   x.column_b =
       LLVMBuildSelect(p.b, LLVMBuildAnd(p.b, in_place, LLVMBuildNot(p.b, transposed, ""), ""), i64(&p, 1), x.k, "");
+  x.next_panel = nsw_mul(&p, x.column_b, i64(&p, p.width));
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, msc_product_form(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
   narrow_part narrow = {0};
   for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
     if ((is_wide(x.form) || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
+    if (x.form == DOUBLE && !has_double(&p)) continue;
     if (keeps_terms(x.form) && !may_keep_terms(&p)) continue;
     if (x.form == (has_32_registers(&p) ? SPREAD : QUADS)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);

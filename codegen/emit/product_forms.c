@@ -2,9 +2,11 @@
  * when it runs; and how many rows and columns a form sums at once. */
 #include "codegen/emit/product_multiply.h"
 
+enum { LONG = 16 }; /* terms of a block whose sum may be stored by itself */
+
 int msc_product_form_vectors(sum_form form) {
   static const int vectors[NUM_FORMS] = {
-      [NARROW] = 1, [TRANSPOSED] = 1, [TWOS] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
+      [NARROW] = 1, [TRANSPOSED] = 1, [TWOS] = 1, [WIDE] = 2 * VECTORS, [DOUBLE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
   return vectors[form] ? vectors[form] : VECTORS;
 }
 
@@ -22,7 +24,7 @@ const int *msc_product_heights(const product *p, sum_form form) {
   if (form == WIDEST) return has_32_registers(p) ? two : one;
   if (form == TRANSPOSED) return has_32_registers(p) ? eight : low;
   if (form == NARROW && has_32_registers(p)) return few;
-  if (has_32_registers(p)) return form < PAIRS ? twelve : form == PAIRS ? six : four;
+  if (has_32_registers(p)) return form == DOUBLE || form == PAIRS ? six : form < PAIRS ? twelve : four;
   return form < PAIRS || form == SPREAD ? six : three;
 }
 
@@ -64,6 +66,16 @@ static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef 
   return LLVMBuildSelect(p->b, good, i64(p, PAIRS), i64(p, SINGLE), "");
 }
 
+/* True if DOUBLE is faster: where blocks are long and stores cost nothing, since it stores as many sums as SINGLE. Such a
+ * CPU multiplies two vectors at once, so that loads of elements of a, too, take a part of the time. */
+static LLVMValueRef prefers_double(product *p, const multiplying *x) {
+  LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
+               is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), ""),
+               wide = LLVMBuildICmp(p->b, LLVMIntSGE, x->c.columns, i64(p, (int64_t)2 * p->width), "");
+  return LLVMBuildAnd(p->b, LLVMBuildAnd(p->b, packed, is_trait_set(p, MSC_PRODUCT_STORES_WHOLE), ""),
+                      LLVMBuildAnd(p->b, is_long, wide, ""), "");
+}
+
 /* Returns ONES or TWOS where a packed b has eight blocks of so many terms, else `other`. */
 static LLVMValueRef form_of_few_terms(product *p, const multiplying *x, LLVMValueRef other) {
   LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
@@ -80,7 +92,7 @@ static LLVMValueRef form_of_few_terms(product *p, const multiplying *x, LLVMValu
  * often costs more, or stores cost nothing. With 16 registers SPREAD is faster until a block has many terms, and pairs
  * halve the height of a group and the stores, which pays for short blocks only. */
 static LLVMValueRef form_of_many(product *p, const multiplying *x) {
-  enum { LONG = 16, SHORT = 8, SPREAD_BELOW = 32 };
+  enum { SHORT = 8, SPREAD_BELOW = 32 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef narrow = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, p->lanes), "");
   single = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), single, "");
@@ -106,6 +118,7 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
   most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, eights, is_short, ""), i64(p, EIGHTS), most, "");
   most = LLVMBuildSelect(p->b, is_long, form_of_long(p, x, pairs), most, "");
+  if (has_double(p)) most = LLVMBuildSelect(p->b, prefers_double(p, x), i64(p, DOUBLE), most, "");
   most = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), most, "");
   return form_of_few_terms(p, x, most);
 }

@@ -17,12 +17,13 @@ enum {
  * iteration takes a term of each. The sum of one pair of blocks waits in registers for that of the next, so that of
  * four blocks, or of eight short ones, only one sum is stored. With 16 registers two blocks are summed one after the
  * other, the sum of each pair is stored, and EIGHTS takes eight blocks of an even number of terms and a packed b.
+ * DOUBLE is SINGLE for two panels of a packed b side by side and half as many rows: it loads fewer elements of a.
  * NARROW is SINGLE for a panel with at most one vector of columns. WIDE and WIDEST are SINGLE for few rows of a and a b
  * that is read in place: they read more columns of a row of b at once. TRANSPOSED is SINGLE for few rows of a and a
  * transposed b that is read in place: its squares are transposed in registers. ONES and TWOS are for eight blocks of
  * one term or two: the terms of some columns of b stay in registers for all rows, and so does the whole tree of a row's
  * sums. SPREAD is SINGLE for short blocks and 16 registers: sums are stored between multiplications. */
-typedef enum { SINGLE, NARROW, WIDE, WIDEST, TRANSPOSED, ONES, TWOS, PAIRS, QUADS, EIGHTS, SPREAD, NUM_FORMS } sum_form;
+typedef enum { SINGLE, DOUBLE, NARROW, WIDE, WIDEST, TRANSPOSED, ONES, TWOS, PAIRS, QUADS, EIGHTS, SPREAD, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -33,6 +34,7 @@ typedef struct {
   LLVMValueRef row_a, term_a, panel_a;
   LLVMValueRef in_panels;        /* i1: true if rows of a lie in panels; else groups are chosen among all rows */
   LLVMValueRef term_b, column_b; /* distances between elements of b: from term to term, from column to column */
+  LLVMValueRef next_panel;       /* of a packed b: elements from a panel to the next */
   LLVMValueRef ahead;            /* distance of prefetched terms of b: term_b, or 0 where the CPU prefetches */
   LLVMValueRef waiting;          /* sums of blocks */
   LLVMValueRef panel_rows;       /* rows in a panel of rows of a */
@@ -43,6 +45,9 @@ static inline bool has_32_registers(const product *p) { return p->height > 6; }
 
 /* True if kernels of this type can read b in place: an operand that is widened, or in pairs, is always packed. */
 static inline bool reads_in_place(const product *p) { return p->operand_bytes >= 4; }
+
+/* True if kernels of this type have DOUBLE. Rows of elements of eight bytes take more registers for their addresses. */
+static inline bool has_double(const product *p) { return has_32_registers(p) && p->operand_bytes == 4; }
 
 static inline bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
 

@@ -47,10 +47,16 @@ static LLVMValueRef next_term(product *p, const multiplying *x, LLVMValueRef b) 
   return LLVMIsConstant(x->term_b) ? at(p, b, x->term_b) : step_on(p, b, x->term_b);
 }
 
+/* Returns where vector v of a term of b lies. */
+static LLVMValueRef at_vector(product *p, const multiplying *x, LLVMValueRef b, int v) {
+  if (x->form == DOUBLE && v >= VECTORS) b = at(p, b, x->next_panel), v -= VECTORS;
+  return at(p, b, i64(p, v * p->lanes));
+}
+
 /* Adds one term to all sums of a block. */
-static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
+static void multiply_term(product *p, const multiplying *x, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
   LLVMValueRef term[MAX_VECTORS];
-  for (int v = 0; v < p->vectors; v++) term[v] = load_vector(p, at(p, b, i64(p, v * p->lanes)));
+  for (int v = 0; v < p->vectors; v++) term[v] = load_vector(p, at_vector(p, x, b, v));
   for (int r = 0; r < w->height; r++) {
     LLVMValueRef place = msc_product_at_row(p, w, a, r);
     LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
@@ -85,7 +91,7 @@ static void sum_terms(product *p, const multiplying *x, const walk *w, LLVMValue
   open_terms(p, &terms, true, num_terms, together, num + pointers + 1, carried);
   for (int k = 0; k < together; k++) {
     if (fetches) fetch_ahead(p, x, at(p, *b, ahead));
-    multiply_term(p, w, a, *b, carried);
+    multiply_term(p, x, w, a, *b, carried);
     for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
     *b = next_term(p, x, *b);
   }
@@ -101,7 +107,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
   *b = w->b;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), ""), left = nsw_sub(p, x->block, whole);
-  bool fetches = x->form != NARROW; /* a panel of one vector is read in order anyway */
+  bool fetches = x->form != NARROW && x->form != DOUBLE; /* these panels are read in order anyway */
   /* A wide form would prefetch once for every two loads: it has another loop without, for where the CPU prefetches. */
   if (is_wide(x->form)) {
     LLVMValueRef none = i64(p, 0), by_itself = LLVMBuildICmp(p->b, LLVMIntEQ, x->ahead, none, "");
@@ -154,8 +160,8 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
   int together = x->form == EIGHTS ? 2 : 1;
   open_terms(p, &terms, x->form == EIGHTS, x->block, together, 2 * num + 2 * pointers + 1, carried);
   for (int k = 0; k < together; k++) {
-    multiply_term(p, w, a, *b, carried);
-    multiply_term(p, w, a + pointers, at(p, *b, block_b), second);
+    multiply_term(p, x, w, a, *b, carried);
+    multiply_term(p, x, w, a + pointers, at(p, *b, block_b), second);
     for (int i = 0; i < 2 * pointers; i++) a[i] = step_on(p, a[i], x->term_a);
     *b = step_on(p, *b, x->term_b);
   }

@@ -13,7 +13,7 @@
 #include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
 
-enum { MOST = 20000 };
+enum { MOST = 30000 };
 
 typedef struct {
   uint64_t at;
