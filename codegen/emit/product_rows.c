@@ -2,9 +2,10 @@
 #include "codegen/emit/product_multiply.h"
 
 /* A panel that is packed from rows of a, which is stored transposed: `from` points into a, `to` to the panel, and
- * mask[v] selects the lanes of a term's vector v whose rows exist. */
+ * mask[v] selects the lanes of a term's vector v whose rows exist. `ahead`: elements to the terms that are prefetched,
+ * because no CPU foresees terms that are far apart. */
 typedef struct {
-  LLVMValueRef from, to, mask[64];
+  LLVMValueRef from, to, ahead, mask[64];
 } row_panel;
 
 /* Packs terms first .. last - 1 of a panel. Vectors may write behind a term's rows, unless `exactly`. `even`: no block
@@ -16,6 +17,7 @@ static void pack_panel(product *p, const multiplying *x, const row_panel *panel,
   LLVMValueRef step = load_dim(p, 2);
   msc_ir_loop_open(&p->e, &terms, first, last, 1, 0, NULL);
   pair_place term = even ? find_even_pair(p, terms.index, step) : find_terms(p, &x->filling, terms.index, step);
+  fetch(p, at_operand(p, panel->from, nsw_add(p, term.first, panel->ahead)), TO_READ);
   for (int v = 0; v < num; v++) {
     LLVMValueRef mask = panel->mask[v],
                  got = load_across(p, at_operand(p, panel->from, i64(p, v * p->lanes)), &term, mask),
@@ -26,15 +28,17 @@ static void pack_panel(product *p, const multiplying *x, const row_panel *panel,
   msc_ir_loop_close(&p->e, &terms, NULL);
 }
 
-/* Packs some terms of the rows of a transposed a, one panel of rows after the other. */
+/* Packs some terms of the rows of a transposed a, one panel of rows after the other; `ahead`: elements to the terms that
+ * are packed next. */
 static void pack_terms(product *p, const multiplying *x, const LLVMValueRef *rows_range, LLVMValueRef first,
-                       LLVMValueRef last, bool exactly) {
+                       LLVMValueRef last, LLVMValueRef ahead, bool exactly) {
   msc_ir_loop panels;
   int rows = msc_product_panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
   LLVMValueRef begin = rows_range[0], end = rows_range[1];
   msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
   row_panel panel = {.from = at_operand(p, x->a, panels.index),
-                     .to = at(p, x->room, nsw_mul(p, nsw_sub(p, panels.index, begin), x->k))};
+                     .to = at(p, x->room, nsw_mul(p, nsw_sub(p, panels.index, begin), x->k)),
+                     .ahead = ahead};
   LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
   for (int v = 0; v < num; v++) panel.mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
   if (p->pairs && !exactly) {
@@ -63,9 +67,9 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
                num = LLVMBuildUDiv(p->b, nsw_add(p, last, nsw_sub(p, together, one)), together, "");
   msc_ir_loop_open(&p->e, &groups, none, num, 1, 0, NULL);
   LLVMValueRef first = nsw_mul(p, groups.index, together);
-  pack_terms(p, x, rows, first, least(p, nsw_add(p, first, together), last), false);
+  pack_terms(p, x, rows, first, least(p, nsw_add(p, first, together), last), nsw_mul(p, together, step), false);
   msc_ir_loop_close(&p->e, &groups, NULL);
-  pack_terms(p, x, rows, last, x->k, true);
+  pack_terms(p, x, rows, last, x->k, none, true);
 }
 
 /* Packs rows of a in their order, and widens them. A vector may write behind its row, where the next row is written
