@@ -2,8 +2,6 @@
  * when it runs; and how many rows and columns a form sums at once. */
 #include "codegen/emit/product_multiply.h"
 
-enum { LONG = 16 }; /* terms of a block whose sum may be stored by itself */
-
 int msc_product_form_vectors(sum_form form) {
   static const int vectors[NUM_FORMS] = {
       [NARROW] = 1, [TRANSPOSED] = 1, [TWOS] = 1, [WIDE] = 2 * VECTORS, [DOUBLE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
@@ -66,11 +64,12 @@ static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef 
   return LLVMBuildSelect(p->b, good, i64(p, PAIRS), i64(p, SINGLE), "");
 }
 
-/* True if DOUBLE is faster: where blocks are long and stores cost nothing, since it stores as many sums as SINGLE. Such a
+/* True if DOUBLE is faster: where blocks are not too short and stores cost nothing, since it stores as many sums as SINGLE. Such a
  * CPU multiplies two vectors at once, so that loads of elements of a, too, take a part of the time. */
 static LLVMValueRef prefers_double(product *p, const multiplying *x) {
+  enum { LEAST = 8 };
   LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
-               is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), ""),
+               is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LEAST), ""),
                wide = LLVMBuildICmp(p->b, LLVMIntSGE, x->c.columns, i64(p, (int64_t)2 * p->width), "");
   return LLVMBuildAnd(p->b, LLVMBuildAnd(p->b, packed, is_trait_set(p, MSC_PRODUCT_STORES_WHOLE), ""),
                       LLVMBuildAnd(p->b, is_long, wide, ""), "");
@@ -92,7 +91,7 @@ static LLVMValueRef form_of_few_terms(product *p, const multiplying *x, LLVMValu
  * often costs more, or stores cost nothing. With 16 registers SPREAD is faster until a block has many terms, and pairs
  * halve the height of a group and the stores, which pays for short blocks only. */
 static LLVMValueRef form_of_many(product *p, const multiplying *x) {
-  enum { SHORT = 8, SPREAD_BELOW = 32 };
+  enum { LONG = 16, SHORT = 8, SPREAD_BELOW = 32 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef narrow = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, p->lanes), "");
   single = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), single, "");
