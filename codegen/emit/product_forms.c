@@ -64,8 +64,8 @@ static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef 
   return LLVMBuildSelect(p->b, good, i64(p, PAIRS), i64(p, SINGLE), "");
 }
 
-/* True if DOUBLE is faster: where blocks are not too short and stores cost nothing, since it stores as many sums as SINGLE. Such a
- * CPU multiplies two vectors at once, so that loads of elements of a, too, take a part of the time. */
+/* True if DOUBLE is faster: where blocks are not too short and stores cost nothing, since it stores as many sums as
+ * SINGLE. Such a CPU multiplies two vectors at once, so that loads of elements of a, too, take a part of the time. */
 static LLVMValueRef prefers_double(product *p, const multiplying *x) {
   enum { LEAST = 8 };
   LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),

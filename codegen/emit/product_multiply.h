@@ -23,7 +23,21 @@ enum {
  * transposed b that is read in place: its squares are transposed in registers. ONES and TWOS are for eight blocks of
  * one term or two: the terms of some columns of b stay in registers for all rows, and so does the whole tree of a row's
  * sums. SPREAD is SINGLE for short blocks and 16 registers: sums are stored between multiplications. */
-typedef enum { SINGLE, DOUBLE, NARROW, WIDE, WIDEST, TRANSPOSED, ONES, TWOS, PAIRS, QUADS, EIGHTS, SPREAD, NUM_FORMS } sum_form;
+typedef enum {
+  SINGLE,
+  DOUBLE,
+  NARROW,
+  WIDE,
+  WIDEST,
+  TRANSPOSED,
+  ONES,
+  TWOS,
+  PAIRS,
+  QUADS,
+  EIGHTS,
+  SPREAD,
+  NUM_FORMS
+} sum_form;
 
 typedef struct {
   result c;

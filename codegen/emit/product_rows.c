@@ -28,8 +28,8 @@ static void pack_panel(product *p, const multiplying *x, const row_panel *panel,
   msc_ir_loop_close(&p->e, &terms, NULL);
 }
 
-/* Packs some terms of the rows of a transposed a, one panel of rows after the other; `ahead`: elements to the terms that
- * are packed next. */
+/* Packs some terms of the rows of a transposed a, one panel of rows after the other; `ahead`: elements to the terms
+ * that are packed next. */
 static void pack_terms(product *p, const multiplying *x, const LLVMValueRef *rows_range, LLVMValueRef first,
                        LLVMValueRef last, LLVMValueRef ahead, bool exactly) {
   msc_ir_loop panels;

@@ -54,7 +54,8 @@ static LLVMValueRef at_vector(product *p, const multiplying *x, LLVMValueRef b, 
 }
 
 /* Adds one term to all sums of a block. */
-static void multiply_term(product *p, const multiplying *x, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
+static void multiply_term(product *p, const multiplying *x, const walk *w, const LLVMValueRef *a, LLVMValueRef b,
+                          LLVMValueRef *acc) {
   LLVMValueRef term[MAX_VECTORS];
   for (int v = 0; v < p->vectors; v++) term[v] = load_vector(p, at_vector(p, x, b, v));
   for (int r = 0; r < w->height; r++) {
