@@ -170,6 +170,13 @@ bool onnx_build_clip(onnx_node *n) {
   return onnx_set(n, 0, x);
 }
 
+/* 1 where x is above a threshold, 0 elsewhere. */
+bool onnx_build_binarizer(onnx_node *n) {
+  msc_value *x = onnx_in(n, 0);
+  double threshold = onnx_float(n, "threshold", 0);
+  return onnx_set(n, 0, x ? cast(n->b, compare(n->b, MSC_GT, x, like(n->b, x, threshold)), x->type->dtype) : NULL);
+}
+
 bool onnx_build_mod(onnx_node *n) {
   msc_value *x = onnx_in(n, 0), *y = onnx_in(n, 1);
   return onnx_set(n, 0, x && y ? msc_compute(n->b, onnx_int(n, "fmod", 0) ? "fmod(a, b)" : "mod(a, b)", x, y) : NULL);

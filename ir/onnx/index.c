@@ -29,6 +29,18 @@ bool onnx_build_gather(onnx_node *n) {
   return onnx_set(n, 0, gather(n->b, x, k, axis));
 }
 
+/* The elements of the last dimension that indices name, whatever their shape; of a vector a matrix of one row. */
+bool onnx_build_array_feature_extractor(onnx_node *n) {
+  msc_value *x = onnx_in(n, 0);
+  if (!x) return false;
+  if (!x->type->rank) return onnx_refuse(n, "takes a tensor of at least one dimension");
+  if (x->type->rank == 1) x = onnx_insert_dim(n->b, x, 0);
+  int last = rank_of(x) - 1;
+  msc_value *k = x ? count_from_start(n, 1, x->type->dim[last]) : NULL;
+  int64_t num = k ? msc_type_elems(k->type) : 0;
+  return onnx_set(n, 0, gather(n->b, x, k ? reshape(n->b, k, 1, &num) : NULL, last));
+}
+
 /* x cut to the sizes of `t` in all dimensions but one. */
 static msc_value *slice_like(onnx_node *n, msc_value *x, const msc_type *t, int axis) {
   int64_t zero[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];

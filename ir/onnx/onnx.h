@@ -103,8 +103,13 @@ const onnx_attr *onnx_attr_of(onnx_node *n, const char *name, onnx_attr_type typ
 int64_t onnx_int(onnx_node *n, const char *name, int64_t absent);
 double onnx_float(onnx_node *n, const char *name, double absent);
 const char *onnx_text(onnx_node *n, const char *name, const char *absent);
+/* True if `word` is one of `words`, which are separated by blanks. */
+bool onnx_is_one_of(const char *word, const char *words);
 /* Copies an attribute's integers; returns how many, -1: absent, -2 after a report: more than max. */
 int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max);
+
+/* Reads an attribute of `num` sizes, from 0 to 2^30; absent: each is `fill`. */
+bool onnx_sizes(onnx_node *n, const char *name, int num, int64_t fill, int64_t *out);
 
 /* Converts `axis`, which may be negative to count from the end, to a dimension of a tensor of `rank`. */
 bool onnx_axis(onnx_node *n, int64_t axis, int rank, int *out_axis);
@@ -144,6 +149,8 @@ static inline msc_value *widen(msc_builder *b, msc_value *x) {
 msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,
                         int first); /* reduces dimensions from first on */
+/* Adds the bias of input i, one number per channel, to y if there is one. */
+msc_value *onnx_add_bias(onnx_node *n, msc_value *y, size_t i);
 /* Builds an activation of a recurrent cell by its ONNX name: Tanh, Sigmoid, ... with its alpha and beta. */
 msc_value *onnx_activation(onnx_node *n, const char *name, double alpha, double beta, msc_value *x);
 

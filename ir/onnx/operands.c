@@ -207,6 +207,13 @@ const char *onnx_text(onnx_node *n, const char *name, const char *absent) {
   return a && a->s ? a->s : absent;
 }
 
+bool onnx_is_one_of(const char *word, const char *words) {
+  size_t n = strlen(word);
+  for (const char *w = words; w; w = strchr(w, ' '), w = w ? w + 1 : NULL)
+    if (n && !strncmp(w, word, n) && (w[n] == ' ' || !w[n])) return true;
+  return false;
+}
+
 int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max) {
   const onnx_attr *a = onnx_attr_of(n, name, ONNX_INTS);
   if (!a) return -1;

@@ -1,6 +1,5 @@
-/* resize.c: a node that interpolates between elements in; its ops out.  Resize is a product with a constant matrix for
- * each dimension, or a gather if every element is one of the input's; GridSample gathers the neighbours of computed
- * places. */
+/* resize.c: a node that resizes its input in; its ops out: a product with a constant matrix for each dimension, or a
+ * gather if every element is one of the input's. */
 #include <math.h>
 #include <string.h>
 
@@ -139,14 +138,6 @@ static bool resize_by(onnx_node *n, const resize_modes *r, msc_value *in, const 
   return onnx_set(n, 0, x ? cast(n->b, x, in->type->dtype) : NULL);
 }
 
-/* Is `word` one of `words`, which are separated by blanks? */
-static bool is_one_of(const char *word, const char *words) {
-  size_t n = strlen(word);
-  for (const char *w = words; w; w = strchr(w, ' '), w = w ? w + 1 : NULL)
-    if (n && !strncmp(w, word, n) && (w[n] == ' ' || !w[n])) return true;
-  return false;
-}
-
 bool onnx_build_resize(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   bool old = n->opset < 11;
@@ -161,10 +152,10 @@ bool onnx_build_resize(onnx_node *n) {
   double scale[MSC_MAX_RANK], roi[2 * MSC_MAX_RANK];
   int axis[MSC_MAX_RANK], num = onnx_ints(n, "axes", axes, MSC_MAX_RANK);
   if (!x || num == -2) return false;
-  if (!is_one_of(r.mode, "nearest linear cubic")) return onnx_refuse(n, "mode '%s' is unknown", r.mode);
-  if (!is_one_of(r.nearest, "round_prefer_floor round_prefer_ceil floor ceil"))
+  if (!onnx_is_one_of(r.mode, "nearest linear cubic")) return onnx_refuse(n, "mode '%s' is unknown", r.mode);
+  if (!onnx_is_one_of(r.nearest, "round_prefer_floor round_prefer_ceil floor ceil"))
     return onnx_refuse(n, "nearest_mode '%s' is unknown", r.nearest);
-  if (!is_one_of(r.place,
+  if (!onnx_is_one_of(r.place,
                  "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric "
                  "tf_crop_and_resize"))
     return onnx_refuse(n, "coordinate_transformation_mode '%s' is unknown", r.place);
@@ -190,7 +181,7 @@ bool onnx_build_upsample(onnx_node *n) {
   int axis[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   if (!x) return false;
   if (!strcmp(r.mode, "bilinear")) r.mode = "linear";
-  if (!is_one_of(r.mode, "nearest linear")) return onnx_refuse(n, "mode '%s' is unknown", r.mode);
+  if (!onnx_is_one_of(r.mode, "nearest linear")) return onnx_refuse(n, "mode '%s' is unknown", r.mode);
   if (n->opset >= 9) {
     MSC_TRY(scales_of(n, x->type, 1, 9, x->type->rank, axis, scale, size));
     return resize_by(n, &r, x, scale, size, roi);
@@ -205,158 +196,4 @@ bool onnx_build_upsample(onnx_node *n) {
     size[d] = (int64_t)out;
   }
   return resize_by(n, &r, x, scale, size, roi);
-}
-
-/* ---- places that the plan computes ---- */
-
-typedef struct {
-  const char *mode, *padding;
-  bool corners;
-} sample_modes;
-
-/* x mirrored at low and high until it is between them. */
-static msc_value *mirror_into(msc_builder *b, msc_value *x, double low, double high) {
-  double range = high - low;
-  if (range <= 0) return like(b, x, low);
-  msc_value *first = like(b, x, low), *both = like(b, x, 2 * range), *t = msc_compute(b, "a - b", x, first);
-  t = msc_compute(b, "a - floor(a / b) * b", t, both);
-  return msc_compute(b, "min(a, b - a) + c", t, both, first);
-}
-
-static msc_value *clamp_between(msc_builder *b, msc_value *x, double low, double high) {
-  msc_value *first = like(b, x, low), *last = like(b, x, high);
-  return msc_compute(b, "min(max(a, b), c)", x, first, last);
-}
-
-/* An integer place moved inside by the mode of padding; *weight becomes 0 where padding is zeros. */
-static msc_value *clip_place(msc_builder *b, const sample_modes *s, msc_value *at, int64_t num, msc_value **weight) {
-  double last = (double)num - 1;
-  if (s->padding[0] == 'r') {
-    at = mirror_into(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
-    at = msc_compute(b, "floor(a)", at);
-  } else if (s->padding[0] == 'z') {
-    msc_value *low = compare(b, MSC_GE, at, like(b, at, 0)), *high = compare(b, MSC_LE, at, like(b, at, last));
-    *weight = choose(b, onnx_both(b, low, high), *weight, like(b, *weight, 0));
-  }
-  return clamp_between(b, at, 0, last);
-}
-
-/* Weights of the taps along one dimension, for the part `t` of the way to the next element. */
-static int tap_weights(msc_builder *b, const sample_modes *s, msc_value *t, msc_value **out) {
-  msc_value *one = like(b, t, 1);
-  if (s->mode[0] == 'n') return out[0] = one, 1;
-  if (strstr(s->mode, "linear")) return out[0] = minus(b, one, t), out[1] = t, 2;
-  for (int i = 0; i < 4; i++) { /* of Keys' cubics with -0.75 */
-    const double a = -0.75, shift = i - 1;
-    msc_value *d = msc_compute(b, "abs(a - b)", t, like(b, t, shift));
-    bool near = i == 1 || i == 2;
-    msc_value *p =
-        near ? minus(b, scale_by(b, d, a + 2), like(b, t, a + 3)) : minus(b, scale_by(b, d, a), like(b, t, 5 * a));
-    if (near) p = plus(b, times(b, times(b, p, d), d), one);
-    else {
-      p = plus(b, times(b, p, d), like(b, t, 8 * a));
-      p = minus(b, times(b, p, d), like(b, t, 4 * a));
-    }
-    out[i] = p;
-  }
-  return 4;
-}
-
-/* Sum over all combinations of taps: x [n,c,elements], index and weight of the dimensions so far [n,1,places]. */
-static msc_value *sum_taps(onnx_node *n, msc_value *x, int num, const int *taps, msc_value *index[][4],
-                           msc_value *weight[][4], const int64_t *dim) {
-  int64_t combinations = 1;
-  msc_value *sum = NULL;
-  for (int i = 0; i < num; i++) combinations *= taps[i];
-  for (int64_t k = 0; k < combinations; k++) {
-    msc_value *at = NULL, *w = NULL;
-    int64_t rest = k;
-    for (int i = 0; i < num; i++) {
-      int j = (int)(rest % taps[i]);
-      rest /= taps[i];
-      at = at ? plus(n->b, scale_by(n->b, at, (double)dim[i]), index[i][j]) : index[i][j];
-      w = w ? times(n->b, w, weight[i][j]) : weight[i][j];
-    }
-    if (!at || !w) return NULL;
-    int64_t to[3] = {x->type->dim[0], x->type->dim[1], at->type->dim[2]};
-    msc_value *places = broadcast(n->b, cast(n->b, at, MSC_I32), 3, to);
-    msc_value *v = take_along(n->b, x, places, 2);
-    v = v ? times(n->b, v, w) : NULL;
-    sum = sum && v ? plus(n->b, sum, v) : v;
-    if (!sum) return NULL;
-  }
-  return sum;
-}
-
-bool onnx_build_grid_sample(onnx_node *n) {
-  msc_value *in = onnx_in(n, 0), *x = widen(n->b, in), *grid = widen(n->b, onnx_in(n, 1));
-  sample_modes s = {onnx_text(n, "mode", n->opset < 20 ? "bilinear" : "linear"), onnx_text(n, "padding_mode", "zeros"),
-                    onnx_int(n, "align_corners", 0) != 0};
-  if (!x || !grid) return false;
-  if (!is_one_of(s.mode, "nearest linear bilinear cubic bicubic"))
-    return onnx_refuse(n, "mode '%s' is unknown", s.mode);
-  if (!is_one_of(s.padding, "zeros border reflection"))
-    return onnx_refuse(n, "padding_mode '%s' is unknown", s.padding);
-  int num = x->type->rank - 2, taps[3];
-  if (num < 1 || num > 3 || grid->type->rank != num + 2 || grid->type->dim[num + 1] != num)
-    return onnx_refuse(n, "its grid does not fit its input");
-  int64_t places = 1, elements = 1, batch = x->type->dim[0], dim[MSC_MAX_RANK] = {batch, x->type->dim[1]};
-  for (int i = 0; i < num; i++) places *= (dim[2 + i] = grid->type->dim[1 + i]), elements *= x->type->dim[2 + i];
-  grid = reshape(n->b, grid, 3, (int64_t[]){batch, places, num});
-  msc_value *index[3][4], *weight[3][4];
-  for (int i = 0; i < num; i++) { /* coordinates come last dimension first */
-    int64_t size = x->type->dim[2 + i];
-    double low = s.corners ? 0 : -0.5, high = s.corners ? (double)size - 1 : (double)size - 0.5;
-    msc_value *c = part_of(n->b, grid, 2, num - 1 - i, num - i);
-    c = c ? cast(n->b, reshape(n->b, c, 3, (int64_t[]){batch, 1, places}), x->type->dtype) : NULL;
-    if (!c) return false;
-    msc_value *up = plus(n->b, c, like(n->b, c, 1));
-    c = s.corners ? scale_by(n->b, scale_by(n->b, up, 0.5), (double)size - 1)
-                  : scale_by(n->b, minus(n->b, scale_by(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
-    if (s.mode[0] == 'n') c = msc_compute(n->b, "round(a)", c);
-    if (s.padding[0] == 'b') c = clamp_between(n->b, c, 0, (double)size - 1);
-    if (s.padding[0] == 'r') c = mirror_into(n->b, c, low, high);
-    c = clamp_between(n->b, c, -1e6, (double)size + 1e6); /* so that infinities and NaN name no element */
-    msc_value *first = msc_compute(n->b, s.mode[0] == 'n' ? "round(a)" : "floor(a)", c);
-    if (!first) return false;
-    taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);
-    for (int j = 0; j < taps[i]; j++) {
-      double shift = taps[i] == 4 ? j - 1 : j;
-      index[i][j] = clip_place(n->b, &s, plus(n->b, first, like(n->b, first, shift)), size, &weight[i][j]);
-      if (!index[i][j] || !weight[i][j]) return false;
-    }
-  }
-  msc_value *flat = reshape(n->b, x, 3, (int64_t[]){batch, x->type->dim[1], elements});
-  msc_value *y = sum_taps(n, flat, num, taps, index, weight, x->type->dim + 2);
-  return onnx_set(n, 0, y ? cast(n->b, reshape(n->b, y, num + 2, dim), in->type->dtype) : NULL);
-}
-
-/* theta [n,d,d+1] times the places of a grid of `size`: [n,..,d] */
-bool onnx_build_affine_grid(onnx_node *n) {
-  msc_value *theta = onnx_in(n, 0);
-  bool corners = onnx_int(n, "align_corners", 0) != 0;
-  int64_t size[MSC_MAX_RANK], places = 1, dim[MSC_MAX_RANK];
-  int num;
-  if (!theta || !onnx_ints_of(n, 1, "size", 1, size, 5, &num)) return false;
-  int d = num - 2;
-  if (d < 2 || theta->type->rank != 3 || theta->type->dim[1] != d || theta->type->dim[2] != d + 1)
-    return onnx_refuse(n, "theta does not fit size");
-  dim[0] = theta->type->dim[0], dim[d + 1] = d;
-  for (int i = 0; i < d; i++) {
-    if (size[2 + i] < 1 || size[2 + i] > 1 << 20 || (places *= size[2 + i]) > MAX_MATRIX)
-      return onnx_refuse(n, "size is out of range");
-    dim[1 + i] = size[2 + i];
-  }
-  double *v = msc_new_array(n->scratch, double, places *(d + 1));
-  for (int64_t p = 0; p < places; p++) {
-    int64_t rest = p;
-    for (int i = d - 1; i >= 0; rest /= size[2 + i--]) {
-      double k = (double)(rest % size[2 + i]), s = (double)size[2 + i];
-      v[p * (d + 1) + d - 1 - i] = corners ? (s > 1 ? 2 * k / (s - 1) : 0) - 1 : (2 * k + 1) / s - 1;
-    }
-    v[p * (d + 1) + d] = 1;
-  }
-  msc_value *grid = onnx_dense(n->b, theta->type->dtype, 3, (int64_t[]){1, places, d + 1}, v);
-  msc_value *y = onnx_matmul(n->b, grid, transpose(n->b, theta, (int64_t[]){0, 2, 1}));
-  return onnx_set(n, 0, y ? reshape(n->b, y, d + 2, dim) : NULL);
 }

@@ -19,7 +19,7 @@ typedef struct {
 
 static int64_t reach_of_window(const window *w) { return (w->kernel - 1) * w->dilation + 1; }
 
-static bool read_each(onnx_node *n, const char *name, int num, int64_t fill, int64_t *out) {
+bool onnx_sizes(onnx_node *n, const char *name, int num, int64_t fill, int64_t *out) {
   int k = onnx_ints(n, name, out, 2 * MAX_SPACE);
   if (k == -2) return false;
   for (int i = 0; k < 0 && i < num; i++) out[i] = fill;
@@ -35,8 +35,8 @@ static bool windows_of(onnx_node *n, const msc_type *x, const int64_t *kernel, b
   int64_t k[2 * MAX_SPACE], stride[2 * MAX_SPACE], dilation[2 * MAX_SPACE], pads[2 * MAX_SPACE];
   int num = x->rank - 2;
   if (num < 1 || num > MAX_SPACE) return onnx_refuse(n, "takes 1 to 3 dimensions behind the first two, not %d", num);
-  MSC_TRY(read_each(n, "kernel_shape", num, 0, k) && read_each(n, "strides", num, 1, stride) &&
-          read_each(n, "dilations", num, 1, dilation) && read_each(n, "pads", 2 * num, 0, pads));
+  MSC_TRY(onnx_sizes(n, "kernel_shape", num, 0, k) && onnx_sizes(n, "strides", num, 1, stride) &&
+          onnx_sizes(n, "dilations", num, 1, dilation) && onnx_sizes(n, "pads", 2 * num, 0, pads));
   const char *automatic = onnx_text(n, "auto_pad", "NOTSET");
   bool ceil = onnx_int(n, "ceil_mode", 0) != 0, same = !strncmp(automatic, "SAME_", 5);
   if (!same && strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID"))
@@ -311,8 +311,7 @@ static msc_value *conv_volumes(onnx_node *n, msc_value *x, msc_value *w, const w
   return as_volumes(n, sum, x->type->dim[0]);
 }
 
-/* Adds the bias of input i, one number per channel, if there is one. */
-static msc_value *add_bias(onnx_node *n, msc_value *y, size_t i) {
+msc_value *onnx_add_bias(onnx_node *n, msc_value *y, size_t i) {
   if (!y || !onnx_has(n, i)) return y;
   msc_value *bias = onnx_in(n, i);
   int64_t dim[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -332,7 +331,7 @@ bool onnx_build_conv(onnx_node *n) {
     y = without_height(n->b, conv_pair(n, with_height(n->b, x), with_height(n->b, w), &still, &at.dim[0], groups));
   else if (at.num == 2) y = conv_pair(n, x, w, &at.dim[0], &at.dim[1], groups);
   else y = conv_volumes(n, x, w, &at, groups);
-  return onnx_set(n, 0, add_bias(n, y, 2));
+  return onnx_set(n, 0, onnx_add_bias(n, y, 2));
 }
 
 static msc_value *transpose_pair(onnx_node *n, msc_value *x, msc_value *w, const window *h, const window *v,
@@ -374,7 +373,7 @@ bool onnx_build_conv_transpose(onnx_node *n) {
   if (!x || !w) return false;
   if (w->type->rank != x->type->rank)
     return onnx_refuse(n, "weights have rank %d, the input %d", w->type->rank, x->type->rank);
-  if (!windows_of(n, x->type, w->type->dim + 2, true, &at) || !read_each(n, "output_padding", at.num, 0, more))
+  if (!windows_of(n, x->type, w->type->dim + 2, true, &at) || !onnx_sizes(n, "output_padding", at.num, 0, more))
     return false;
   int num = onnx_ints(n, "output_shape", shape, 2 * MAX_SPACE);
   const char *automatic = onnx_text(n, "auto_pad", "NOTSET");
@@ -400,7 +399,7 @@ bool onnx_build_conv_transpose(onnx_node *n) {
     y = without_height(n->b, transpose_pair(n, images, with_height(n->b, w), &still, &at.dim[0], groups));
   } else if (at.num == 2) y = transpose_pair(n, x, w, &at.dim[0], &at.dim[1], groups);
   else y = transpose_volumes(n, x, w, &at, groups);
-  return onnx_set(n, 0, add_bias(n, y, 2));
+  return onnx_set(n, 0, onnx_add_bias(n, y, 2));
 }
 
 /* Columns [n, c * block, windows] added up at the places of their windows: for every element of the block, its columns
@@ -413,8 +412,8 @@ bool onnx_build_col2im(onnx_node *n) {
       !onnx_ints_of(n, 2, "", 1, block, MAX_SPACE, &num_block))
     return false;
   if (num < 1 || num != num_block || x->type->rank != 3) return onnx_refuse(n, "its shapes do not fit each other");
-  MSC_TRY(read_each(n, "strides", num, 1, stride) && read_each(n, "dilations", num, 1, dilation) &&
-          read_each(n, "pads", 2 * num, 0, pads));
+  MSC_TRY(onnx_sizes(n, "strides", num, 1, stride) && onnx_sizes(n, "dilations", num, 1, dilation) &&
+          onnx_sizes(n, "pads", 2 * num, 0, pads));
   int64_t dim[2 + 2 * MAX_SPACE] = {x->type->dim[0]}, kernel = 1, places = 1;
   for (int i = 0; i < num; i++) {
     if (image[i] < 1 || block[i] < 1 || block[i] > 4096 || image[i] > LARGEST || stride[i] < 1)

@@ -212,6 +212,154 @@ computes(
     "resize",
     model([node("Resize", ["x", "", "s"], ["y"], mode="nearest")], [X], [value("y", F32, [2, 6])],
           [floats("s", [2], [1, 2])]), {"x": ((2, 3), SIX)}, {"y": [v for v in SIX for _ in range(2)]})
+
+
+def between(image, y, x):
+    """The image between its elements; outside it is 0."""
+    rows, columns, total = len(image), len(image[0]), 0.0
+    for i in range(math.floor(y), math.floor(y) + 2):
+        for j in range(math.floor(x), math.floor(x) + 2):
+            if 0 <= i < rows and 0 <= j < columns:
+                total += image[i][j] * (1 - abs(y - i)) * (1 - abs(x - j))
+    return total
+
+
+# A window of 2 x 2 whose elements lie 2 apart, moved to the right places and off the image; each counts by the mask.
+IMAGE = [[float((3 * i + 5 * j) % 7) for j in range(4)] for i in range(3)]
+MOVES = [[0.25 * ((i * 5 + k * 3) % 11) - 1.2 for i in range(4)] for k in range(8)]  # [2 element + y or x][place]
+MASK = [[0.1 * (k + i + 1) for i in range(4)] for k in range(4)]
+computes(
+    "deformable convolution",
+    model([node("DeformConv", ["x", "w", "o", "b", "m"], ["y"], dilations=[2, 2], pads=[0, 0, 1, 0])],
+          [value("x", F32, [1, 1, 3, 4]), value("o", F32, [1, 8, 2, 2]), value("m", F32, [1, 4, 2, 2])],
+          [value("y", F32, [1, 1, 2, 2])], [floats("w", [1, 1, 2, 2], [1, 2, 3, 4]), floats("b", [1], [0.5])]), {
+              "x": ((1, 1, 3, 4), sum(IMAGE, [])),
+              "o": ((1, 8, 2, 2), sum(MOVES, [])),
+              "m": ((1, 4, 2, 2), sum(MASK, []))
+          }, {
+              "y": [
+                  0.5 + sum((k + 1) * MASK[k][p] * between(IMAGE, p // 2 + k // 2 * 2 + MOVES[2 * k][p],
+                                                           p % 2 + k % 2 * 2 + MOVES[2 * k + 1][p]) for k in range(4))
+                  for p in range(4)
+              ]
+          })
+refused(
+    model([node("DeformConv", ["x", "w", "o"], ["y"])],
+          [value("x", F32, [1, 1, 3, 4]), value("o", F32, [1, 6, 2, 3])], [value("y", F32, [1, 1, 2, 3])],
+          [floats("w", [1, 1, 2, 2], [1, 2, 3, 4])]),
+    "bad.onnx: error: op 'y': DeformConv: its input, weights and offsets do not fit each other [E0111]\n")
+
+
+def region(images, of, box, bins, samples, largest):
+    """A region's bins; beyond one element outside the image all is 0, closer the edge goes on."""
+    image = images[of]
+    rows, columns, out = len(image), len(image[0]), []
+    x0, y0, x1, y1 = (v * 0.5 - 0.5 for v in box)
+    for b in range(bins * bins):
+        read = []
+        for s in range(samples * samples):
+            y = y0 + (y1 - y0) * (b // bins + (s // samples + 0.5) / samples) / bins
+            x = x0 + (x1 - x0) * (b % bins + (s % samples + 0.5) / samples) / bins
+            if not (-1 <= y <= rows and -1 <= x <= columns):
+                read.append([0.0] * 4)
+                continue
+            y, x = min(max(y, 0), rows - 1), min(max(x, 0), columns - 1)
+            at = [(i, j) for i in (math.floor(y), math.floor(y) + 1) for j in (math.floor(x), math.floor(x) + 1)]
+            read.append([
+                image[min(i, rows - 1)][min(j, columns - 1)] * (1 - abs(y - i)) * (1 - abs(x - j)) for i, j in at
+            ])
+        out.append(max(map(max, read)) if largest else sum(map(sum, read)) / len(read))
+    return out
+
+
+IMAGES = [IMAGE, [[v - 2 for v in row[::-1]] for row in IMAGE]]
+BOXES, OF = [[0.0, 0.0, 5.0, 4.0], [1.0, -6.0, 9.0, 4.0], [3.0, 2.0, 16.0, 5.0]], [1, 0, 1]
+for mode in ("avg", "max"):
+    computes(
+        f"regions, {mode}",
+        model([
+            node("RoiAlign", ["x", "r", "of"], ["y"],
+                 mode=mode,
+                 output_height=2,
+                 output_width=2,
+                 sampling_ratio=3,
+                 spatial_scale=0.5)
+        ], [value("x", F32, [2, 1, 3, 4]), value("r", F32, [3, 4])], [value("y", F32, [3, 1, 2, 2])],
+              [ints("of", [3], OF)]), {
+                  "x": ((2, 1, 3, 4), sum(sum(IMAGES, []), [])),
+                  "r": ((3, 4), sum(BOXES, []))
+              }, {"y": sum((region(IMAGES, i, box, 2, 3, mode == "max") for i, box in zip(OF, BOXES)), [])})
+refused(
+    model([node("RoiAlign", ["x", "r", "of"], ["y"])], [value("x", F32, [2, 1, 3, 4]), value("r", F32, [3, 4])],
+          [value("y", F32, [3, 1, 1, 1])], [ints("of", [3], OF)]),
+    "bad.onnx: error: op 'y': RoiAlign: a sampling_ratio of 0, where regions decide how many samples are read, is not "
+    "supported [E0111]\n")
+
+# ---- updates of parameters, features ----
+
+STATES = {"x": [1.0, -2.0, 0.5], "g": [0.5, 0.25, -1.0], "h": [0.1, 0.2, 0.4], "v": [2.0, 0.5, 1.0]}
+
+
+def updates(op_type, earlier, states, update, **attributes):
+    """`update` gives the new x and state of one element; there are two parameters, the second with signs turned."""
+    names = ["x", "g", *states]
+    inputs = {n + i: [-v if i else v for v in STATES[n]] if n in "xg" else STATES[n] for n in names for i in ("", "2")}
+    wanted = [[update(*(inputs[n + i][k] for n in names)) for k in range(3)] for i in ("", "2")]
+    results = [n + i for n in ("x", *states) for i in ("", "2")]
+    computes(
+        f"{op_type}, {earlier}",
+        model([
+            node(op_type, ["r", "t", *(n + i for n in names for i in ("", "2"))], [n + "new" for n in results],
+                 domain="ai.onnx.preview.training", **attributes)
+        ], [value(n, F32, [3]) for n in inputs], [value(n + "new", F32, [3]) for n in results],
+              [floats("r", [], [0.1]), ints("t", [], [earlier])], opsets=[opset(1, "ai.onnx.preview.training")]),
+        {n: ((3,), v) for n, v in inputs.items()},
+        {n + "new": [new[k // 2] for new in wanted[k % 2]] for k, n in enumerate(results)})
+
+
+def momentum(mode, earlier):
+    def update(x, g, v):
+        g += 0.25 * x
+        v = 0.5 * v + (0.75 if earlier else 1) * g
+        return x - 0.1 * (v if mode == "standard" else g + 0.5 * v), v
+    return update
+
+
+def adam(earlier):
+    def update(x, g, v, h):
+        v, h = 0.5 * v + 0.5 * (g + 0.25 * x), 0.75 * h + 0.25 * (g + 0.25 * x)**2
+        rate = 0.1 * math.sqrt(1 - 0.75**earlier) / (1 - 0.5**earlier) if earlier else 0.1
+        return (x - rate * v / (math.sqrt(h) + 0.125)) * 0.875, v, h
+    return update
+
+
+def adagrad(x, g, h):
+    h += (g + 0.25 * x)**2
+    return x - 0.1 / (1 + 2 * 0.5) * (g + 0.25 * x) / (math.sqrt(h) + 0.125), h
+
+
+updates("Adagrad", 2, "h", adagrad, norm_coefficient=0.25, decay_factor=0.5, epsilon=0.125)
+for earlier in (0, 3):
+    updates("Adam", earlier, "vh", adam(earlier), norm_coefficient=0.25, alpha=0.5, beta=0.75, epsilon=0.125,
+            norm_coefficient_post=0.125)
+    for mode in ("standard", "nesterov"):
+        updates("Momentum", earlier, "v", momentum(mode, earlier), norm_coefficient=0.25, alpha=0.5, beta=0.75,
+                mode=mode)
+refused(
+    model([node("Momentum", ["x", "x", "x", "x"], ["y"], domain="ai.onnx.preview.training")], [X], [Y],
+          opsets=[opset(1, "ai.onnx.preview.training")]),
+    "bad.onnx: error: op 'y': Momentum: takes R, T and 3 tensors for each parameter, not 4 inputs [E0111]\n")
+
+ML = [opset(5, "ai.onnx.ml")]
+computes("features", model([node("ArrayFeatureExtractor", ["x", "k"], ["y"], domain="ai.onnx.ml")], [X],
+                           [value("y", F32, [2, 2])], [ints("k", [1, 2], [2, 0])], opsets=ML),
+         {"x": ((2, 3), SIX)}, {"y": [3, 1, -6, -4]})
+computes("features of a vector", model([node("ArrayFeatureExtractor", ["x", "k"], ["y"], domain="ai.onnx.ml")],
+                                       [value("x", F32, [3])], [value("y", F32, [1, 2])], [ints("k", [2], [1, 2])],
+                                       opsets=ML), {"x": ((3,), SIX[:3])}, {"y": [-2, 3]})
+computes("above", model([node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=1.0)], [X], [Y], opsets=ML),
+         {"x": ((2, 3), SIX)}, {"y": [0, 0, 1, 0, 1, 0]})
+
 # h = relu(x w + h r) with w = 1 and r = 2
 computes(
     "rnn",
