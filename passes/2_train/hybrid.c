@@ -3,11 +3,14 @@
  *
  * The objective is the sum of the losses of all r ranks. A parameter is equal on all ranks, so its gradient is summed
  * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
- * stays. Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
+ * stays. With the parallel optimizer (zero, all stages alike) each rank keeps a part of the parameter, of its gradient
+ * and of its state: the step begins with an all_gather of the parameter, and a reduce_scatter sums the gradient.
+ * Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
  * random_layout.c decides what masks are drawn for; localize gives the arguments their layouts. */
 #include "ir/fact.h"
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
+#include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -54,38 +57,50 @@ static bool check_hybrid_func(hybrid *h) {
 
 /* ---- results ---- */
 
-static msc_value *build_collective(hybrid *h, msc_value *v, msc_op_kind verb, double factor) {
-  msc_builder b = {.func = h->f,
-                   .block = h->f->body,
-                   .before = h->f->body->last,
-                   .loc = v->def ? v->def->loc : h->f->loc,
-                   .name = v->def ? v->def->name : NULL};
-  msc_attr axes = msc_named(h->pass->ctx, "axes", h->axes);
-  v = with_attrs(&b, verb, 1, &v, 1, &axes);
+/* Builds, in front of `before`, a collective of v over all ranks. dim: along which it cuts or gathers; -1: it does
+ * neither, or dimension 0. */
+static msc_value *build_over_ranks(const hybrid *h, msc_value *v, msc_op_kind verb, int64_t dim, msc_op *before,
+                                   msc_builder *out_b) {
+  *out_b = (msc_builder){.func = h->f,
+                         .block = h->f->body,
+                         .before = before,
+                         .loc = v->def ? v->def->loc : h->f->loc,
+                         .name = v->def ? v->def->name : v->name};
+  msc_attr attr[] = {msc_named(h->pass->ctx, "axes", h->axes), msc_named(h->pass->ctx, "dim", msc_int(dim))};
+  return with_attrs(out_b, verb, 1, &v, dim < 0 ? 1 : 2, attr);
+}
+
+static msc_value *build_collective(hybrid *h, msc_value *v, msc_op_kind verb, int64_t dim, double factor) {
+  msc_builder b;
+  v = build_over_ranks(h, v, verb, dim, h->f->body->last, &b);
   return factor == 1 ? v : scale_by(&b, v, factor);
 }
 
 static bool replace_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {
   msc_op *ret = h->f->body->last;
-  msc_value *v = build_collective(h, ret->in[i].value, verb, factor);
+  msc_value *v = build_collective(h, ret->in[i].value, verb, -1, factor);
   if (v) msc_set_operand(ret, i, v);
   return v != NULL;
 }
 
 static bool mean_result(hybrid *h, size_t i) { return replace_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks); }
 
-/* Sums the gradient that is result i over the ranks: as it is, or, without gradient_fp32_sync, before the cast that
- * widens it. */
-static bool sum_gradient_over_ranks(hybrid *h, size_t i, double factor) {
-  msc_value *g = h->f->body->last->in[i].value;
+/* Sums the gradient of an argument, result i, over the ranks, into parts if the argument is one: as it is, or, without
+ * gradient_fp32_sync, before the cast that widens it. */
+static bool sum_gradient_over_ranks(hybrid *h, size_t i, size_t arg, double factor) {
+  msc_op *ret = h->f->body->last;
+  msc_value *g = ret->in[i].value;
   msc_op *cast = g->def && g->def->kind == OP_cast && g->def->forward ? g->def : NULL;
-  if (!cast || msc_config_bool(h->pass->config, MSC_KEY_gradient_fp32_sync))
-    return replace_result(h, i, OP_all_reduce, factor);
-  msc_value *sum = build_collective(h, cast->in[0].value, OP_all_reduce, factor);
+  if (msc_config_bool(h->pass->config, MSC_KEY_gradient_fp32_sync)) cast = NULL;
+  int64_t dim = msc_fact_read(&h->f->arg[arg], msc_cut_dim, -1);
+  msc_value *sum =
+      build_collective(h, cast ? cast->in[0].value : g, dim < 0 ? OP_all_reduce : OP_reduce_scatter, dim, factor);
   MSC_TRY(sum);
+  if (!cast) return msc_set_operand(ret, i, sum), true;
   msc_op_unlink(cast);
-  msc_insert_before(h->f->body->last, cast);
+  msc_insert_before(ret, cast);
   msc_set_operand(cast, 0, sum);
+  cast->out[0].type = msc_type_of(h->pass->ctx, g->type->dtype, g->type->rank, sum->type->dim, NULL);
   return true;
 }
 
@@ -122,8 +137,59 @@ static bool combine_results(hybrid *h) {
     ok &= argument < 0 ? combine_shown_result(h, i) : combine_renewed(h, i, argument);
   }
   for (size_t i = 0; i < num; i++)
-    if (!msc_is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient_over_ranks(h, first + i, factor);
+    if (!msc_is_layerwise(h->f, (size_t)gradients->list.v[i].i))
+      ok &= sum_gradient_over_ranks(h, first + i, (size_t)gradients->list.v[i].i, factor);
   return ok;
+}
+
+/* ---- the parallel optimizer ---- */
+
+/* The outermost dimension that all ranks can cut into equal parts; -1: the parameter stays whole. *out_why says what
+ * was chosen, in the words of msc.zero. */
+static int64_t choose_dim_to_cut(const hybrid *h, size_t arg, const char **out_why) {
+  const msc_type *t = h->f->body->args[arg]->type;
+  shard_zero zero = shard_zero_of(h->pass->config);
+  if ((*out_why = shard_reason_to_stay_whole(h->f, arg, &zero))) return -1;
+  if (msc_is_layerwise(h->f, arg)) return *out_why = "whole: no two ranks hold the same part", -1;
+  if (zero.most >= 0 && zero.most < h->ranks)
+    return *out_why = "whole: optimizer_weight_shard_size is less than the ranks, which hybrid_parallel cuts over", -1;
+  int d = 0;
+  while (d < t->rank && t->dim[d] % h->ranks) d++;
+  if (d == t->rank) return *out_why = "whole: no dimension can be cut into as many equal parts as there are ranks", -1;
+  *out_why = msc_arena_printf(h->pass->scratch,
+                              "parameter, update and state: dimension %d over %" PRId64 " ranks, %" PRId64
+                              " of %" PRId64 " bytes",
+                              d, h->ranks, msc_type_bytes(t) / h->ranks, msc_type_bytes(t));
+  return d;
+}
+
+/* Leaves each rank a part of the parameter, which is gathered at the beginning. */
+static bool cut_parameter(hybrid *h, size_t arg, int64_t d) {
+  msc_value *w = h->f->body->args[arg];
+  msc_type part = *w->type;
+  msc_builder b;
+  part.dim[d] /= h->ranks;
+  w->type = msc_type_of(h->pass->ctx, part.dtype, part.rank, part.dim, NULL);
+  msc_value *all = build_over_ranks(h, w, OP_all_gather, d, h->f->body->first, &b);
+  MSC_TRY(all);
+  msc_replace_uses(w, all);
+  msc_set_operand(all->def, 0, w);
+  msc_arg_put(h->f, arg, msc_fact_msc_cut_dim(d));
+  return true;
+}
+
+/* Cuts every parameter that has a gradient and can be cut. */
+static bool cut_parameters(hybrid *h) {
+  const msc_attr_value *gradients = msc_func_attr(h->f, MSC_FACT(gradients));
+  bool on = msc_config_zero(h->pass->config) && h->ranks > 1;
+  for (size_t i = 0; on && gradients && i < gradients->list.num; i++) {
+    size_t arg = (size_t)gradients->list.v[i].i;
+    const char *why;
+    int64_t d = choose_dim_to_cut(h, arg, &why);
+    msc_arg_put(h->f, arg, msc_fact_msc_zero(h->pass->ctx, why));
+    if (d >= 0) MSC_TRY(cut_parameter(h, arg, d));
+  }
+  return true;
 }
 
 bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
@@ -136,7 +202,7 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
   if (!h.f || !is_mode || msc_func_attr(h.f, MSC_FACT(manual))) return msc_not_asked_for(pass);
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
   MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h) && msc_place_draws(h.f, pass->scratch, full_batch) &&
-          combine_results(&h));
+          cut_parameters(&h) && combine_results(&h));
   msc_func_put(h.f, msc_fact_manual(true));
   pass->changes_meaning = true;
   return true;

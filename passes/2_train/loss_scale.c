@@ -65,14 +65,6 @@ bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient) {
   return true;
 }
 
-/* Sums v over all ranks in a program of one rank, whose gradients may be its own. */
-static msc_value *sum_over_all_ranks(msc_builder *b, msc_value *v) {
-  const msc_module *m = b->func->module;
-  if (!v || !msc_func_attr(b->func, MSC_FACT(manual))) return v;
-  msc_attr axes = msc_named(m->ctx, "axes", msc_digits_attr(msc_mesh_digits(m->ctx, &m->mesh)));
-  return with_attrs(b, OP_all_reduce, 1, &v, 1, &axes);
-}
-
 /* The squares of f32 do not overflow f64, so their sum is finite if and only if all elements are. */
 bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient, msc_value **out_ok) {
   msc_value *sum = NULL;
@@ -82,7 +74,7 @@ bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient
     if (gradient[i]) MSC_TRY((sum = sum ? plus(b, sum, squares) : squares));
   }
   if (!sum) return true;
-  MSC_TRY((sum = sum_over_all_ranks(b, sum)));
+  MSC_TRY((sum = msc_sum_over_ranks(b, sum))); /* gradients may be a rank's own */
   return (*out_ok = msc_build(b, OP_is_finite, 1, &sum)) != NULL;
 }
 

@@ -170,8 +170,10 @@ static msc_op *build_update(update_inserter *s, const msc_optimizer_group *group
 
 /* |w| / |r|, 1 where one of them is zero. */
 static msc_value *build_trust_ratio(update_inserter *s, msc_value *w, msc_value *r) {
-  msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r),
-            *w_norm = msc_compute(&s->b, "sqrt(a)", w_squares), *r_norm = msc_compute(&s->b, "sqrt(a)", r_squares),
+  msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r);
+  if (msc_is_cut(s->f, w->index))
+    w_squares = msc_sum_over_ranks(&s->b, w_squares), r_squares = msc_sum_over_ranks(&s->b, r_squares);
+  msc_value *w_norm = msc_compute(&s->b, "sqrt(a)", w_squares), *r_norm = msc_compute(&s->b, "sqrt(a)", r_squares),
             *smaller = msc_compute(&s->b, "min(a, b)", w_norm, r_norm), *ratio = over(&s->b, w_norm, r_norm),
             *both = compare(&s->b, MSC_GT, smaller, msc_build_scalar(&s->b, MSC_F64, 0)),
             *trust = choose(&s->b, both, ratio, msc_build_scalar(&s->b, MSC_F64, 1));

@@ -44,7 +44,11 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
 
 /* Builds the sum of the squares of v, in f64; NULL after a report. */
 msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v);
-/* Multiplies the gradients (NULL: none) by a common factor if their norm together is above `limit`. */
+/* In a program of one rank: builds the sum of v over all ranks. In any other that is v. */
+msc_value *msc_sum_over_ranks(msc_builder *b, msc_value *v);
+/* Does each rank have only a part of the parameter, and so of its gradient? */
+bool msc_is_cut(const msc_func *f, size_t arg);
+/* Multiplies the gradients, by argument (NULL: none), by a common factor if their norm together is above `limit`. */
 bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gradient);
 
 /* ---- lookup_gradients.c ---- */

@@ -151,6 +151,8 @@ typedef struct {
 } shard_zero;
 
 shard_zero shard_zero_of(const msc_config *config);
+/* Why the model, or the size of a parameter, keeps the parameter whole, in the words of msc.zero; NULL: they do not. */
+const char *shard_reason_to_stay_whole(const msc_func *f, size_t arg, const shard_zero *z);
 /* Among how many of the `repeats` ranks that hold the same part of an update's operand it will be cut: an estimate. */
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats);
 

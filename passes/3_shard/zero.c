@@ -54,17 +54,30 @@ static bool is_read_narrowed(const msc_op *update) {
 }
 
 /* The text of msc.zero for a parameter that the model keeps whole; NULL: the model does not. */
-static const char *reason_to_stay_whole(const msc_func *f, size_t arg) {
+static const char *reason_of_model(const msc_func *f, size_t arg) {
   const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_parallel_optimizer));
   if (v && v->kind == MSC_ATTR_BOOL && !v->b) return "whole: its parallel_optimizer is false";
   return msc_arg_attr(f, arg, MSC_FACT(msc_cache_rows)) ? "whole: the device has only cache_rows of its rows" : NULL;
+}
+
+static const char *reason_of_size(const msc_func *f, size_t arg, const shard_zero *z) {
+  int64_t bytes = msc_type_bytes(f->body->args[arg]->type);
+  if (bytes > z->threshold) return NULL;
+  return msc_arena_printf(msc_context_arena(f->module->ctx),
+                          "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB",
+                          bytes, z->threshold / 1024);
+}
+
+const char *shard_reason_to_stay_whole(const msc_func *f, size_t arg, const shard_zero *z) {
+  const char *why = reason_of_model(f, arg);
+  return why ? why : reason_of_size(f, arg, z);
 }
 
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats) {
   const msc_value *w = update->in[0].value;
   int64_t ranks = z->most < 0 || z->most > repeats ? repeats : z->most;
   int64_t from = operand || is_read_narrowed(update) ? 1 : 3; /* the stage that cuts it */
-  if (z->stage < from || w->def || reason_to_stay_whole(update->block->func, w->index) ||
+  if (z->stage < from || w->def || reason_of_model(update->block->func, w->index) ||
       msc_type_bytes(w->type) <= z->threshold)
     return 1;
   while (repeats % ranks) ranks--;
@@ -169,13 +182,9 @@ static const msc_layout *choose_cut(const zero_pass *z, const msc_op *update, co
   int dim = 0;
   zero_pass unlimited = *z;
   unlimited.o.most = -1;
-  if ((*out_why = reason_to_stay_whole(z->f, w->index))) return NULL;
+  if ((*out_why = reason_of_model(z->f, w->index))) return NULL;
   if (!list_spare_digits(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
-  if (msc_type_bytes(w->type) <= z->o.threshold)
-    return *out_why = msc_arena_printf(
-               a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB",
-               msc_type_bytes(w->type), z->o.threshold / 1024),
-           NULL;
+  if ((*out_why = reason_of_size(z->f, w->index, &z->o))) return NULL;
   int num = list_spare_digits(z, l, last, atom);
   if (!num)
     return *out_why = msc_arena_printf(

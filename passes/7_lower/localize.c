@@ -200,23 +200,29 @@ static bool is_marked_argument(const msc_func *f, size_t arg, const char *mark) 
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
-/* True if ranks hold different values in this argument, or in the parameter whose state it is. */
-static bool is_layerwise(const msc_func *f, size_t arg) {
+/* The parameter that an argument is, or whose state it is; an argument that is neither is its own. */
+static size_t parameter_of(const msc_func *f, size_t arg) {
   const msc_attr_value *owner = msc_arg_attr(f, arg, MSC_FACT(msc_owner));
-  if (!owner) return is_marked_argument(f, arg, MSC_FACT(msc_layerwise_parallel));
-  for (size_t i = 0; i < f->body->num_args; i++)
-    if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s))
-      return is_marked_argument(f, i, MSC_FACT(msc_layerwise_parallel));
-  return false;
+  for (size_t i = 0; owner && i < f->body->num_args; i++)
+    if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s)) return i;
+  return arg;
+}
+
+/* The dimension along which ranks hold different parts of a parameter, or of its state; -1: they hold the same. */
+static int64_t cut_dim_of_parameter(const msc_func *f, size_t arg) {
+  size_t of = parameter_of(f, arg);
+  if (is_marked_argument(f, of, MSC_FACT(msc_layerwise_parallel))) return 0;
+  return msc_fact_read(&f->arg[of], msc_cut_dim, -1);
 }
 
 /* The whole that the ranks of a stage together hold of an argument: inputs are cut along their batch, parameters that
- * differ between ranks along dimension 0; other arguments are the same on every rank. */
+ * differ between ranks along dimension 0, those that the parallel optimizer cuts as it says; other arguments are the
+ * same on every rank. */
 static const msc_type *whole_of_argument(const localizing *z, size_t arg) {
   const msc_type *t = z->f->body->args[arg]->type;
   bool is_input = msc_arg_role(z->f, arg) <= MSC_ROLE_MASK;
-  int64_t cut = is_input ? msc_fact_read(&z->f->arg[arg], msc_batch_dim, 0) : 0;
-  bool whole = is_input ? msc_config_input_mode(z->pass->config) == MSC_INPUT_FULL_BATCH : !is_layerwise(z->f, arg);
+  int64_t cut = is_input ? msc_fact_read(&z->f->arg[arg], msc_batch_dim, 0) : cut_dim_of_parameter(z->f, arg);
+  bool whole = is_input && msc_config_input_mode(z->pass->config) == MSC_INPUT_FULL_BATCH;
   int stage_axes = msc_pipeline_shape_of(z->pass->config, z->pass->scratch).joined ? 0 : 1;
   msc_layout raw = {.rank = (uint8_t)t->rank};
   msc_type all = *t;

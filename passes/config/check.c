@@ -147,12 +147,6 @@ static bool check_parallel_optimizer(msc_config *config) {
     if (msc_config_value(config, details_of[i]))
       msc_warning(ctx, MSC_E_CONFIG, msc_config_loc(config, details_of[i]),
                   "%s says nothing without enable_parallel_optimizer or zero", msc_key_name(details_of[i]));
-  if (msc_config_zero(config) && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL) {
-    msc_key key = zero ? MSC_KEY_zero : MSC_KEY_enable_parallel_optimizer;
-    ok = msc_error(ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key),
-                   "%s: not supported yet with %s, whose program is one rank's", key_with_value(config, key),
-                   key_with_value(config, MSC_KEY_parallel_mode));
-  }
   return ok;
 }
 

@@ -227,10 +227,6 @@ static const struct {
     {"{\"zero\": 1, \"parallel_optimizer_config\": {\"gradient_accumulation_shard\": true}}",
      "c.json:1:2: zero 1 (c.json:1) contradicts gradient_accumulation_shard in parallel_optimizer_config "
      "{\"gradient_accumulation_shard\":true} (c.json:1); it is true with stage 2 and 3 [110]\n"},
-    {"{\"zero\": 2, \"device_num\": 2, \"parallel_mode\": \"hybrid_parallel\"}",
-     "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose "
-         "program is one rank's "
-     "[111]\n"},
     {"{\"loss_scale\": 1e40}",
      "c.json:1:2: loss_scale: must be a number from 1 to 3e38 or dynamic, not 1e40 [110]\n"},
     {"{\"loss_scale\": 0.5, \"compute_type\": \"fp16\", \"loss_scale_config\": {\"windows\": 3, \"factor\": \"2\"}}",

@@ -26,11 +26,11 @@ def npy(path, code, shape, values):
           b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{code[0]}", *values))
 
 
-def losses(plan, data, ranks=RANKS):
+def losses(plan, data, ranks=RANKS, *more):
     run = expect([
         "run", plan, "-n",
         str(ranks), "--data", *data, "--steps",
-        str(STEPS), "--json", "--trust-native", "--in-order"
+        str(STEPS), "--json", "--trust-native", "--in-order", *more
     ], 0, None)
     return [json.loads(line)["loss"] for line in run.stdout.decode().splitlines()[:STEPS]]
 
@@ -52,6 +52,44 @@ for name, batch, mode in (("hybrid", 8, "hybrid_parallel"), ("data", 32, "data_p
 for mean in ("true", "false"):
     pairs = list(zip(losses(f"hybrid.{mean}", ["x=x.npy", "y=y.npy"]), losses(f"data.{mean}", ["x=x.npy", "y=y.npy"])))
     expect.check(f"gradients_mean {mean}: {pairs}", pairs and all(abs(a - b) <= 1e-6 * abs(b) for a, b in pairs))
+
+# ---- the parallel optimizer: each rank keeps a part of a parameter and its state, and trains the same bits ----
+
+
+def kept(optimizer, zero, more="", ranks=RANKS):
+    """Losses, what is saved, and the bytes of parameters and state of a rank, with the parallel optimizer."""
+    report = json.loads(expect(
+        f"compile {optimizer}.mlir -o kept.bin --set device_num={ranks} --set parallel_mode=hybrid_parallel --set "
+        f"zero={zero} --json {more}", 0, None).stdout)
+    run = losses("kept.bin", ["x=x.npy", "y=y.npy"], ranks, "--save", "kept.safetensors")
+    return run, open("kept.safetensors", "rb").read(), report["memory"]["parameters"] + report["memory"]["state"]
+
+
+for optimizer in ("adam", "lamb"):
+    subprocess.run([
+        sys.executable, "-m", "msc.models", "ffn", "-o", "kept.fbs", "--flat", "--batch", "8", "--optimizer", optimizer
+    ], check=True)
+    write(f"{optimizer}.mlir", expect("dump kept.fbs").stdout.decode())
+text = open("adam.mlir").read()
+write("clipped.mlir", text.replace('kind = "adam"', 'clip_norm = 1.0e-02 : f64, kind = "adam"'))
+for optimizer, settings, more, ranks in (("adam", (1, 2, 3), "", RANKS), ("lamb", (1,), "", RANKS),
+                                         ("clipped", (1,), "", RANKS),
+                                         ("adam", (1,), "--set pipeline_stages=2 --set micro_size=2", 2 * RANKS),
+                                         ("adam", (3,), "--set compute_type=bf16 --set gradient_fp32_sync=false "
+                                          "--set loss_scale=dynamic", RANKS)):
+    whole = kept(optimizer, 0, more, ranks)
+    for zero in settings:
+        parts = kept(optimizer, zero, more, ranks)
+        what = f"{optimizer}, zero {zero} {more}"
+        expect.check(f"{what}: losses {parts[0]}, {whole[0]}", parts[0] == whole[0])
+        expect.check(f"{what}: the same is saved", parts[1] == whole[1])
+        expect.check(f"{what}: {parts[2]} of {whole[2]} bytes", parts[2] < whole[2] * 1.1 / RANKS)
+expect.check("the norm is that of whole gradients", kept("clipped", 1)[0] != kept("adam", 1)[0])
+kept("adam", 1, '--set parallel_optimizer_config={"parallel_optimizer_threshold":0}')
+told = [p["optimizer"] for p in json.loads(expect("explain kept.bin --json").stdout)["parameters"]]
+cut = [t for t in told if t.startswith("parameter, update and state: dimension 0 over 4 ranks, ")]
+expect.check(f"explain tells {told}", len(told) == 10 and len(cut) == 9 and
+             "whole: no dimension can be cut into as many equal parts as there are ranks" in told)
 
 # ---- in stages of a pipeline: every stage's ranks cut the batch alike ----
 
