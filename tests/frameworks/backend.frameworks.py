@@ -4,6 +4,7 @@ several sizes and on several ranks; what msc cannot translate PyTorch does, afte
 
 import copy
 import os
+import subprocess
 import sys
 import warnings
 
@@ -138,7 +139,8 @@ def inference():
 
 
 def kept_for_backward():
-    """What the backward can compute again from the rest is not kept for it: x + 1."""
+    """What the backward can compute again from the rest is not kept for it: x + 1; of gelu, which a product reads, what
+    it was made of."""
     torch._dynamo.reset()
 
     def gated(x):
@@ -150,6 +152,30 @@ def kept_for_backward():
     assert sum(kept.values()) <= 3 * x.nbytes, kept
     (gradient,), (wanted,) = torch.autograd.grad(y, x), torch.autograd.grad(gated(x), x)
     near("gradient of what is computed again", gradient.tolist(), wanted.tolist())
+
+    def widened(x, a, b):
+        return nn.functional.gelu(x @ a) @ b
+
+    given = [torch.randn(s, requires_grad=True) for s in ((8, 16), (16, 64), (64, 4))]
+    y = torch.compile(widened, backend="msc")(*given)
+    kept = {t.untyped_storage().data_ptr(): t.nbytes for t in y.grad_fn.saved_tensors}
+    own = {t.untyped_storage().data_ptr() for t in given}
+    values = [n for place, n in kept.items() if place not in own]
+    assert sum(values) == 8 * 64 * 4, f"kept of a product and its gelu: {values}"
+    for found, right in zip(torch.autograd.grad(y.sum(), given), torch.autograd.grad(widened(*given).sum(), given)):
+        near("gradients around gelu", found.flatten().tolist(), right.flatten().tolist())
+
+
+def without_inductor():
+    """A step compiled by msc does not import PyTorch's own compiler, which takes longer than msc's part."""
+    code = """
+import sys, torch
+x = torch.randn(4, 4, requires_grad=True)
+torch.compile(lambda x: (x * 2).tanh().sum(), backend="msc")(x).backward()
+print([m for m in ("torch._inductor.lowering", "torch._inductor.pattern_matcher") if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", "import msc.pytorch\n" + code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]
 
 
 def several_ranks():
@@ -262,6 +288,7 @@ def main():
     check("dropout", lambda: Encoder(0.1), "tokens", (4, 4, 3), sgd, ())
     inference()
     kept_for_backward()
+    without_inductor()
     several_ranks()
     fallbacks()
     dropout_is_drawn()

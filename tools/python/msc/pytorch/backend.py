@@ -9,6 +9,7 @@ import warnings
 import torch
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -159,6 +160,15 @@ def _program(module, inputs, symbolic, keys):
         return module
 
 
+def _split(joint, inputs, **words):
+    """The forward and the backward of a graph of both.  The backward computes again what is cheap, in kernels that it
+    has anyway, rather than that it is kept; what its products read, too.  Equal calls are left to msc, which finds them
+    in each graph: PyTorch would import all of its own compiler to find them here."""
+    wanted = {"cse": False, "ban_recompute_materialized_backward": False}
+    with functorch_config.patch({k: v for k, v in wanted.items() if hasattr(functorch_config, k)}):
+        return min_cut_rematerialization_partition(joint, inputs, **words)
+
+
 @uncollected()
 def backend(module, example_inputs, *, options=None):
     """For torch.compile(..., backend="msc", options={KEY: VALUE}): keys are those of `msc config`, but for those of
@@ -177,8 +187,7 @@ def backend(module, example_inputs, *, options=None):
         fw_compiler=compiler,
         bw_compiler=compiler,
         inference_compiler=compiler,
-        # the backward computes again what is cheap, in kernels that it has anyway, rather than that it is kept
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_split,
     )
     if any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for x in example_inputs):
         with sdpa_kernel(SDPBackend.MATH):  # else its statistics are f32
