@@ -1,5 +1,7 @@
-/* stack: put_rows -> a choice, for every element, between what a micro-batch gives and what is there. */
+/* stack: put_rows -> on a CPU a scatter_update, which writes these rows alone where the list lies; on a GPU a choice,
+ * for every element, between what a micro-batch gives and what is there. */
 #include "ir/formula.h"
+#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 /* Builds x with the rows in their places: of [rows, micro-batches, elements of a row], those of one micro-batch. */
@@ -14,14 +16,23 @@ static msc_value *build_choice(msc_builder *b, const msc_op *op) {
   return reshape(b, chosen, t->rank, t->dim);
 }
 
+/* Builds x with the rows in their places: row i in place i * micro-batches + number. */
+static msc_value *build_update(msc_builder *b, const msc_op *op) {
+  msc_value *x = op->in[0].value, *rows = op->in[1].value;
+  int64_t n = rows->type->dim[0], parts = n ? op->out[0].type->dim[0] / n : 1;
+  msc_value *first = scale_by(b, count_up(b, MSC_I64, n), (double)parts),
+            *in[] = {x, plus(b, first, op->in[2].value), rows};
+  return msc_build(b, OP_scatter_update, 3, in);
+}
+
 static bool stack_func(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (op->kind != OP_put_rows) continue;
     msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
-    msc_value *chosen = build_choice(&b, op);
-    MSC_TRY(chosen);
-    msc_replace_uses(&op->out[0], chosen);
+    msc_value *put = msc_target_of_op(op)->is_gpu ? build_choice(&b, op) : build_update(&b, op);
+    MSC_TRY(put);
+    msc_replace_uses(&op->out[0], put);
     msc_op_erase(op);
     msc_stat(pass, "lists of rows", 1);
   }

@@ -13,6 +13,7 @@
 #include "ir/gemm.h"
 #include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
+#include "passes/7_lower/target.h"
 #include "passes/8_memory/allocate.h"
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/peak.h"
@@ -160,6 +161,7 @@ static void share_dying_operands(allocator *z) {
 static bool is_updated_in_place(allocator *z, const msc_op *op, size_t i, size_t o) {
   /* only the nest knows in which order a kernel of several ops reads */
   if (!op->body && msc_tied_result(op, i) == (int)o) return true;
+  if (op->kind == OP_scatter_update) return i == 0 && !msc_target_of_op(op)->is_gpu; /* where it writes rows alone */
   if (op->kind == OP_comm) return msc_sums_over_ranks(op) && i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, MSC_GEMM_ADD);
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);

@@ -11,6 +11,7 @@
 #include "ir/gemm.h"
 #include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
+#include "passes/7_lower/target.h"
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/offsets/offsets.h"
@@ -254,6 +255,7 @@ static void add_live_content(place_checker *z, uint32_t root) {
 /* True if the op may write result o over operand i. */
 static bool may_write_over_operand(const place_checker *z, const msc_op *op, size_t i, size_t o) {
   if (msc_sums_over_ranks(op)) return i == o;
+  if (op->kind == OP_scatter_update) return i == 0 && !msc_target_of_op(op)->is_gpu;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, MSC_GEMM_ADD);
   if (!op->body && !msc_nest_can_fuse(op)) return msc_tied_result(op, i) == (int)o;
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);

@@ -298,7 +298,7 @@ static void run_update(void *const *b, int64_t begin, int64_t end, const int64_t
   for (int64_t item = begin; item < end; item++) {
     char *y = (char *)b[3] + (size_t)(item * n) * row_bytes;
     const char *updates = (const char *)b[2] + (size_t)(item * num) * row_bytes;
-    memcpy(y, (const char *)b[0] + (size_t)(item * n) * row_bytes, (size_t)n * row_bytes);
+    if (b[0] != b[3]) memcpy(y, (const char *)b[0] + (size_t)(item * n) * row_bytes, (size_t)n * row_bytes);
     for (int64_t i = 0; i < num; i++) {
       int64_t k = read_index(&indices, i), at = k - start;
       if (k < 0 || k >= d[MSC_UPDATE_WHOLE]) *(int32_t *)b[4] = 1;
