@@ -142,6 +142,25 @@ for comm in ("local", "tcp"):
                  losses("".join(first) + out) == undisturbed("dp3", 2500))
     print(f"{comm}: a rank was stopped with a limit of 2 s, {time.monotonic() - begun:.2f} s later all was done")
 
+# So does msc launch with a process of its; one that goes on in time stays.
+for stopped, goes_on in ((0, False), (2, False), (1, True)):
+    run = subprocess.Popen([MSC, "launch", "-n", "3", "--replace", "1", "--", MSC, "run", "dp3.bin",
+                            *RUN.replace("--timeout 30", "--timeout 2").split(), "--steps", "2500"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = [run.stdout.readline() for _ in range(100)]
+    pid = children(run.pid)[stopped]
+    os.kill(pid, signal.SIGSTOP)
+    if goes_on:
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGCONT)
+    out, err = rest_of(run)
+    got = losses("".join(line[4:] for line in (first + out.splitlines(True)) if line.endswith("}\n")))
+    wanted, what = undisturbed("dp3", 2500), f"msc launch, rank {stopped} stopped, {goes_on}: {run.returncode} {err}"
+    expect.check(what, run.returncode == 0 and ("takes its place" in err) is not goes_on)
+    expect.check(what, goes_on or f"rank {stopped} was stopped by a signal for 2 seconds; it is killed" in err)
+    missed = {step for step, _ in wanted} - {step for step, _ in got}
+    expect.check(f"{what}: losses, {missed}", len(missed) <= (not goes_on) and set(got) <= set(wanted))
+
 # Processes of msc launch: the losses that rank 0, whoever it was, printed.
 for killed in (0, 2):
     run = subprocess.Popen([MSC, "launch", "-n", "3", "--replace", "1", "--", MSC, "run", "dp3.bin",

@@ -22,6 +22,7 @@
 #include "tools/cluster/watch.h"
 
 enum {
+  PROGRAM_TIMEOUT = 300, /* seconds; of msc run, without --timeout */
   GRACE_MS = 5000,
   HOST_MS = 3000,
   SERVERS_MS = 2000,
@@ -49,6 +50,7 @@ typedef struct {
   int servers, copies;                          /* servers of parameters; processes that each of them is */
   int processes;                                /* ranks, behind them servers, behind these the copies of servers */
   int replaced;                                 /* how many more ranks may be started in the places of lost ones */
+  int64_t *stopped_ns;                          /* by process: when it was seen to be stopped; 0: it is not */
   size_t num_hosts;                             /* 0: the ranks of this host are started here */
   launch_host *host;
   const char *token;
@@ -332,6 +334,7 @@ static bool start_one(launcher *l, int i, bool replaces) {
 static bool start_all(launcher *l) {
   fflush(NULL);
   watch_new(msc_context_arena(l->c->ctx), l->processes, &l->watched);
+  l->stopped_ns = msc_new_array(msc_context_arena(l->c->ctx), int64_t, l->processes);
   l->first = -1;
   for (int i = 0; i < l->processes; i++) l->printed[i].out.fd = l->printed[i].err.fd = -1;
   for (int i = 0; i < l->processes; i++)
@@ -391,6 +394,36 @@ static bool replace_one(launcher *l, int i) {
           number, strsignal(number));
   l->replaced--;
   return start_one(l, i, true);
+}
+
+/* Seconds that ranks of `msc run` wait for each other, as --timeout among the words of the program says. */
+static double timeout_of_program(const cli *c) {
+  static const char name[] = "--timeout";
+  double s = 0;
+  for (int i = 1; i < c->num_operands; i++) {
+    const char *word = c->operands[i];
+    if (!strcmp(word, name) && i + 1 < c->num_operands) s = strtod(c->operands[i + 1], NULL);
+    if (!strncmp(word, name, strlen(name)) && word[strlen(name)] == '=') s = strtod(word + strlen(name) + 1, NULL);
+  }
+  return s > 0 ? s : PROGRAM_TIMEOUT;
+}
+
+/* Ends ranks that may be replaced and have been stopped by a signal for so long that the others do not wait for them
+ * any more: those cannot end by themselves. */
+static void end_stopped_ranks(launcher *l) {
+  const watch *w = &l->watched;
+  int64_t now = cli_now_ns();
+  double most = timeout_of_program(l->c);
+  for (int i = 0; i < l->local && l->replaced && !w->asked && l->first < 0; i++) {
+    if (!watch_is_stopped(w, i)) l->stopped_ns[i] = 0;
+    else if (!l->stopped_ns[i]) l->stopped_ns[i] = now;
+    else if ((double)(now - l->stopped_ns[i]) > 1e9 * most) {
+      fprintf(stderr, "msc launch: rank %d was stopped by a signal for %g seconds; it is killed\n",
+              l->node * l->local + i, most);
+      kill(w->pid[i], SIGKILL);
+      l->stopped_ns[i] = 0;
+    }
+  }
 }
 
 /* True if a signal has ended a server whose copy goes on, or a copy whose server goes on: nothing is lost. */
@@ -466,6 +499,7 @@ static void watch_all(launcher *l) {
       }
     }
     take_signals(l);
+    if (!l->num_hosts) end_stopped_ranks(l);
     reap_programs(l);
     watch_deadline(&l->watched);
   }
@@ -548,7 +582,8 @@ static const cli_option options[] = {
     {"restarts", CLI_INT, "R", "how many times all ranks of this host are started again after one failed; default 0"},
     {"replace", CLI_INT, "N",
      "how many ranks of this host that a signal ended are started once more while the others stay, which must wait for "
-     "them, as msc run does; default 0"},
+     "them, as msc run does; default 0; one that a signal has stopped for longer than the program's --timeout is "
+     "killed, and so replaced"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have to end by themselves after a failure or a signal; default 5"},
     {0},
 };

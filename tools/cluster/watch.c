@@ -58,13 +58,15 @@ int watch_reap(watch *w) {
   return -1;
 }
 
+bool watch_is_stopped(const watch *w, int i) {
+  siginfo_t stopped = {0};
+  return !w->ended[i] && waitid(P_PID, (id_t)w->pid[i], &stopped, WSTOPPED | WNOHANG | WNOWAIT) == 0 && stopped.si_pid;
+}
+
 /* True if a signal has stopped every process that is left. */
 static bool are_all_stopped(const watch *w) {
-  for (int i = 0; i < w->num; i++) {
-    siginfo_t stopped = {0};
-    if (w->ended[i]) continue;
-    if (waitid(P_PID, (id_t)w->pid[i], &stopped, WSTOPPED | WNOHANG | WNOWAIT) != 0 || !stopped.si_pid) return false;
-  }
+  for (int i = 0; i < w->num; i++)
+    if (!w->ended[i] && !watch_is_stopped(w, i)) return false;
   return w->left > 0;
 }
 

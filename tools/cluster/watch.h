@@ -27,6 +27,8 @@ void watch_signal(const watch *w, int number);
 void watch_ends_in(watch *w, int ms);
 /* Passes on a signal that ends all processes; they have grace_ms from the first such signal on. */
 void watch_pass_on(watch *w, int number, int grace_ms);
+/* Has a signal stopped the process, which has not gone on since? */
+bool watch_is_stopped(const watch *w, int i);
 /* The number of a process that has ended since it was last asked, without waiting for one; -1: none has. */
 int watch_reap(watch *w);
 /* At the deadline: asks all to end, and kills them some time later. Where all that are left were stopped by a signal,
