@@ -308,6 +308,7 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
   if (way == MSC_BF16_BY_TILES) out->height = MSC_TILE_HEIGHT;
   out->pairs = way != MSC_BF16_BY_TERMS;
+  out->twice = cg->llvm.cpu.vectors > 1 && cg->llvm.width.product == 64;
   return true;
 }
 

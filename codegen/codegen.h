@@ -105,6 +105,7 @@ typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are multiplied together */
   bool pairs;              /* each element of panels and packed rows holds two terms */
+  bool twice;              /* the CPU multiplies two vectors at once, of 64 bytes */
 } msc_product_kernels;
 
 /* ---- codegen.c ---- */

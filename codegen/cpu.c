@@ -5,7 +5,7 @@
 #include "codegen/emit/emit.h"
 
 static const msc_cpu cpus[] = {
-#define CPU(name, level, bf16) {name, level, MSC_BF16_BY_##bf16},
+#define CPU(name, level, bf16, vectors) {name, level, MSC_BF16_BY_##bf16, vectors},
 #include "codegen/cpu.def"
 #undef CPU
 };
@@ -90,6 +90,7 @@ static msc_cpu host_cpu(void) {
   cpu.bf16 = bf16_of_host(cpu.level);
   const msc_cpu *row = find_cpu(name);
   cpu.name = row ? row->name : msc_cpu_plain(cpu.level);
+  cpu.vectors = row && cpu.level == row->level ? row->vectors : 0;
   LLVMDisposeMessage(name);
   return cpu;
 }

@@ -20,6 +20,7 @@ typedef struct {
   const char *name;
   int level; /* level of the x86-64 psABI, 1 to 4 */
   msc_bf16_way bf16;
+  int vectors; /* of 64 bytes, multiplied at once; 0: it has none, or this is not known */
 } msc_cpu;
 
 typedef struct msc_llvm msc_llvm;
