@@ -164,14 +164,16 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
              "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
   const char *text = "";
   bool values = !evaluates && m->scratch >= all / 4 && msc_program_func(p->module, MSC_PROGRAM_TRAIN),
-       stages = msc_config_int(config, MSC_KEY_pipeline_stages) > 1;
-  if (values && !recomputes) text = "recompute=auto";
-  if (values && !stages && !msc_config_offload(config, "activation"))
+       stages = msc_config_int(config, MSC_KEY_pipeline_stages) > 1,
+       is_auto = msc_config_bool(config, MSC_KEY_auto_offload);
+  if (is_auto && msc_config_value(config, MSC_KEY_offload_cpu_size) && !msc_config_value(config, MSC_KEY_offload_path))
+    text = "a larger offload_cpu_size or an offload_path";
+  if (values && !recomputes) text = msc_arena_printf(p->arena, "%s%srecompute=auto", text, *text ? ", " : "");
+  if (values && !stages && !is_auto && !msc_config_offload(config, "activation"))
     text = msc_arena_printf(p->arena, "%s%soffload={\"activation\":\"cpu\"}", text, *text ? ", " : "");
   if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4)
     text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
-  if (!msc_config_bool(config, MSC_KEY_auto_offload) && kept >= all / 4)
-    text = msc_arena_printf(p->arena, "%s%sauto_offload=true", text, *text ? ", " : "");
+  if (!is_auto && kept >= all / 4) text = msc_arena_printf(p->arena, "%s%sauto_offload=true", text, *text ? ", " : "");
   if (batch >= all / 4) text = msc_arena_printf(p->arena, "%s%sa larger micro_size", text, *text ? ", " : "");
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }

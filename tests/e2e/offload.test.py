@@ -226,7 +226,9 @@ def check_auto():
     away = report["offload"]
     assert have == want and 0 < away["host"] <= host and away["disk"] > 0, (away, most)
     words = [MSC, "compile", "gpt.fbs", "-o", "no.bin"]
-    refused([*words, *settings({**auto, "memory_limit": least // 5})], "bytes per rank", f"limit is {least // 5}")
+    text = refused([*words, *settings({**auto, "memory_limit": least // 5, "offload_cpu_size": 1000})],
+                   "bytes per rank", f"limit is {least // 5}", "a larger offload_cpu_size or an offload_path")
+    assert "offload={" not in text, text  # all that can leave the device has left it
     refused([*words, *settings({"memory_limit": least})], "auto_offload=true")
     limit = least * 9 // 10
     both = compiled(1, {**auto, "recompute": "auto", "memory_limit": limit})
@@ -295,6 +297,7 @@ def refused(words, *said, code=None):
     assert done.returncode and (code is None or done.returncode == code), (words, done.returncode)
     for word in said:
         assert word in done.stderr, (words, word, done.stderr)
+    return done.stderr
 
 
 def check_refused():
