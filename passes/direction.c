@@ -29,7 +29,8 @@ bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
   bool *forward = msc_new_array(arena, bool, msc_number(f->body).num_ops);
   const msc_op *loss = msc_sum_of_loss(f);
   for (msc_op *op = f->body->last; op; op = op->prev) {
-    bool ends = msc_info(op)->flags & MSC_UPDATE || (op->kind == OP_accumulate && op != loss);
+    bool is_late = op->kind == OP_accumulate && !msc_op_bool(op, "early");
+    bool ends = msc_info(op)->flags & MSC_UPDATE || (is_late && op != loss);
     forward[op->id] = op == f->body->last;
     for (size_t i = 0; i < op->num_out && !ends; i++)
       for (const msc_use *u = op->out[i].uses; u; u = u->next)

@@ -248,9 +248,10 @@ static bool may_fault(const msc_op *op) {
   return op->kind == OP_div && !msc_is_float(op->out[0].type->dtype);
 }
 
-/* A constant broadcast stays a broadcast: that is cheaper than its elements. */
+/* A constant broadcast stays a broadcast: that is cheaper than its elements. A sum over micro-batches stays, too: an
+ * evaluation has only one of them. */
 static bool is_small_on_constants(const msc_op *op) {
-  if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) ||
+  if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) || op->kind == OP_accumulate ||
       (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL | MSC_RANDOM)) || op->body)
     return false;
   if (msc_is_constant_op(op) || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in ||

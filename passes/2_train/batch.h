@@ -97,9 +97,10 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose);
 /* ---- loss_quotient.c ---- */
 
 typedef struct msc_pass_ctx msc_pass_ctx;
-/* Rewrites a loss that has means over rows that are not ignored: into one quotient of two sums over the batch or, where
- * its terms do not allow that, with means over all rows. Leaves every other loss as it is. False after a report. */
-bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f);
+/* Rewrites a loss that has means over rows that are not ignored, or other quotients of sums over the batch: into one
+ * quotient of two sums or, where its terms do not allow that, into quotients by what `micro` micro-batches have
+ * together. Leaves every other loss as it is. False after a report. */
+bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f, int64_t micro);
 /* True if the parallel mode allows quotients of sums and the loss is one: a sum over the batch that depends on
  * parameters, divided by what the whole batch has of data. `fact`: by value id, in the view MSC_BATCH_MARKED; values
  * that were made later have ids from num_facts on. */

@@ -2,9 +2,10 @@
  * of what micro-batches add up apart: a sum over the batch, and sums that the divisor is made of.
  *
  * The loss is read as a tree that is linear in its terms. If all quotients among them have one divisor d, and other
- * terms s are the same for all micro-batches, then n/d + s = (n + s * d) / d. Beside a mean over all samples there is
- * no such quotient: there the means over kept rows become means over all rows, and a label that is to be ignored is an
- * error at run time, as others that name no class are. */
+ * terms s are the same for all micro-batches, then n/d + s = (n + s * d) / d. Beside a mean over all samples, or with
+ * two divisors, there is no such quotient: there every divisor, which is made of data alone, is added up over all
+ * micro-batches before the first of them is computed (`accumulate` with `early`), and each quotient is the mean over k
+ * micro-batches of k * n / d.  That k is an early sum of 1, which is 1 where one batch is evaluated. */
 #include "ir/formula.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
@@ -19,6 +20,8 @@ typedef struct {
   msc_value **product;        /* by value id: the value times the divisor; NULL: not built */
   const msc_op *first;        /* term that is a quotient; NULL: none so far */
   msc_value *divisor;
+  msc_value **total; /* by value id: the sum or mean over all micro-batches; NULL: not built */
+  int64_t micro;     /* the number of micro-batches */
   size_t num_values;
 } quotient_maker;
 
@@ -165,39 +168,84 @@ static bool build_quotient(quotient_maker *q, msc_value *loss) {
   return true;
 }
 
-/* ---- means over all rows ---- */
+/* ---- quotients by what all micro-batches have ---- */
 
-/* True if a label that is to be ignored is none of the classes, so that it is an error where none is ignored. */
-static bool is_ignored_label_no_class(const msc_op *op) {
-  const msc_type *t = op->in[0].value->type;
-  int64_t ignored = msc_op_int(op, "ignore_index");
-  return ignored < 0 || ignored >= t->dim[t->rank - 1];
+/* Builds the sum, or mean, over all micro-batches of v, which is that over a part of the batch, behind v. */
+static msc_value *add_up(quotient_maker *q, msc_value *v, bool mean) {
+  if (q->total[v->id]) return q->total[v->id];
+  msc_builder b = builder_behind(q, v->def);
+  msc_attr attrs[3] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true)),
+                       msc_named(q->pass->ctx, "mean", msc_bool(true))};
+  return q->total[v->id] = with_attrs(&b, OP_accumulate, 1, &v, mean ? 3 : 2, attrs);
 }
 
-/* Keeps all rows in every term that is a mean over kept rows. */
-static bool keep_all_rows(quotient_maker *q) {
-  bool ok = true;
-  for (msc_op *op = q->f->body->first; op->next; op = op->next) {
-    if (!op->num_out || !q->is_term[op->out[0].id] || kind_of_term(q, &op->out[0]) != TERM_QUOTIENT) continue;
-    if (op->kind != OP_div && is_ignored_label_no_class(op)) {
-      msc_warning(q->pass->ctx, MSC_E_UNSUPPORTED, op->loc,
-                  "%s: beside a mean over all samples micro-batches have no label that is ignored: %" PRId64
-                  " is an index out of range",
-                  msc_kind_name(op->kind), msc_op_int(op, "ignore_index"));
-      msc_op_unset(op, "ignore_index");
-    } else
-      ok = msc_op_error(op, MSC_E_UNSUPPORTED,
-                        "%s: one term of the loss is divided by a number that the whole batch has, as of labels that "
-                        "are not ignored, and other terms are not, which micro-batches cannot add up; let all terms "
-                        "have that divisor, or use the reduction sum",
-                        msc_kind_name(op->kind));
+/* Lets op read, for each operand that is a sum or mean of data over the batch, that over all micro-batches. */
+static bool read_totals(quotient_maker *q, msc_op *op, size_t first) {
+  for (size_t i = first; i < op->num_in; i++) {
+    msc_value *v = op->in[i].value;
+    msc_batch_meaning m = v->id < q->num_values ? meaning_of(q, v) : MSC_BATCH_SAME;
+    if (m != MSC_BATCH_SUM && m != MSC_BATCH_MEAN) continue;
+    msc_value *total = add_up(q, v, m == MSC_BATCH_MEAN);
+    MSC_TRY(total);
+    msc_set_operand(op, i, total);
   }
-  return ok;
+  return true;
 }
 
-bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f) {
+/* Builds `above` times the number of micro-batches, in front of `before`. */
+static msc_value *times_micro_batches(quotient_maker *q, msc_op *before, msc_value *above) {
+  msc_builder b = builder_behind(q, before);
+  b.before = before;
+  msc_attr attrs[2] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true))};
+  msc_value *one = number(&b, above, 1);
+  return one ? times(&b, above, with_attrs(&b, OP_accumulate, 1, &one, 2, attrs)) : NULL;
+}
+
+/* Replaces a mean over kept rows by the sum of their losses, times the number of micro-batches, over the number of rows
+ * that are kept in all of them. */
+static bool divide_by_all_kept_rows(quotient_maker *q, msc_op *op) {
+  q->divisor = NULL;
+  msc_value *sum = sum_kept_rows(q, op);
+  MSC_TRY(sum);
+  const msc_value *counted = q->divisor;
+  msc_builder b = builder_behind(q, counted->def);
+  msc_attr attrs[2] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true))};
+  msc_value *kept = with_attrs(&b, OP_accumulate, 1, &q->divisor, 2, attrs);
+  msc_value *above = kept ? times_micro_batches(q, b.before, sum) : NULL;
+  msc_value *mean = above ? over(&b, above, kept) : NULL;
+  MSC_TRY(mean);
+  msc_replace_uses(&op->out[0], mean);
+  msc_op_erase(op);
+  return true;
+}
+
+/* Makes each term that is a quotient a mean over the micro-batches, by dividing by what all of them have. */
+static bool divide_by_totals(quotient_maker *q) {
+  q->total = msc_new_array(q->pass->scratch, msc_value *, q->num_values);
+  for (msc_op *op = q->f->body->first, *next; op->next; op = next) {
+    next = op->next;
+    msc_value *v = op->num_out ? &op->out[0] : NULL;
+    if (!v || v->id >= q->num_values) continue;
+    if (meaning_of(q, v) == MSC_BATCH_TOTAL) MSC_TRY(read_totals(q, op, 0));
+    if (!q->is_term[v->id] || kind_of_term(q, v) != TERM_QUOTIENT) continue;
+    if (op->kind != OP_div) {
+      MSC_TRY(divide_by_all_kept_rows(q, op));
+      continue;
+    }
+    if (meaning_of(q, op->in[0].value) == MSC_BATCH_SUM) {
+      msc_value *above = times_micro_batches(q, op, op->in[0].value);
+      MSC_TRY(above);
+      msc_set_operand(op, 0, above);
+    }
+    MSC_TRY(read_totals(q, op, 1));
+  }
+  return true;
+}
+
+bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f, int64_t micro) {
   msc_value *loss = msc_loss_of(f);
-  quotient_maker q = {.pass = pass, .f = f, .fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED)};
+  quotient_maker q = {
+      .pass = pass, .f = f, .micro = micro, .fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED)};
   MSC_TRY(loss && q.fact);
   q.num_values = msc_number(f->body).num_values;
   if (!may_be_quotient(pass) || meaning_of(&q, loss) != MSC_BATCH_MIXED) return true;
@@ -205,7 +253,7 @@ bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f) {
   q.is_term = msc_new_array(pass->scratch, bool, q.num_values);
   q.product = msc_new_array(pass->scratch, msc_value *, q.num_values);
   mark_terms(&q, loss);
-  return have_terms_one_divisor(&q) ? build_quotient(&q, loss) : keep_all_rows(&q);
+  return have_terms_one_divisor(&q) ? build_quotient(&q, loss) : divide_by_totals(&q);
 }
 
 bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact *fact, size_t num_facts) {

@@ -350,7 +350,7 @@ static bool check_no_copies(msc_pass_ctx *pass, const msc_module *m) {
 }
 
 static bool shorten_batch(batch_shortener *s) {
-  MSC_TRY(msc_make_loss_quotient(s->pass, s->f));
+  MSC_TRY(msc_make_loss_quotient(s->pass, s->f, s->k));
   s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;

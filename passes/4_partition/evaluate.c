@@ -2,6 +2,7 @@
  * only, of the batch that it is given, without dropout and with running statistics. Both have the layouts of training,
  * so that one plan trains and evaluates on the same parameters. */
 
+#include "ir/interp/interp.h"
 #include "passes/pass.h"
 
 static const msc_attr_value *ties_of(const msc_func *f) { return msc_func_attr(f, MSC_FACT(ties)); }
@@ -52,6 +53,23 @@ static void leave_training(msc_func *f) {
   }
 }
 
+/* Replaces sums of a number over micro-batches, which an evaluation does not have, by the number times their count. */
+static bool add_up_numbers(msc_func *f) {
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    const msc_attr_value *c = op->kind == OP_accumulate ? msc_constant_elements(op->in[0].value) : NULL;
+    if (!c || op->out[0].type->rank) continue;
+    msc_tensor t = {.type = op->in[0].value->type, .data = (void *)(uintptr_t)c->dense.data};
+    msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
+    msc_value *sum =
+        msc_build_scalar(&b, op->out[0].type->dtype, msc_tensor_get(&t, 0) * (double)msc_op_int(op, MSC_FACT(count)));
+    MSC_TRY(sum);
+    sum->type = op->out[0].type;
+    msc_op_copy_attr(sum->def, op, MSC_FACT(stage));
+    msc_replace_uses(&op->out[0], sum);
+  }
+  return true;
+}
+
 /* Removes arguments that are no longer read, as the state of the optimizer. */
 static void drop_unused_arguments(msc_func *f) {
   size_t num = 0;
@@ -69,6 +87,7 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   msc_func *train = msc_program_func(m, MSC_PROGRAM_TRAIN);
   if (!train) return true;
   msc_func *forward = msc_func_clone(train, msc_program_kind_name(MSC_PROGRAM_FORWARD));
+  MSC_TRY(add_up_numbers(train));
   keep_loss_and(pass, train, true);
   keep_loss_and(pass, forward, false);
   msc_drop_unused(train);

@@ -28,11 +28,19 @@ static bool expand_composite(msc_pass_ctx *pass, msc_op *op, const msc_layout *c
 }
 
 /* Gives accumulate ops the layouts of their operands: an expansion may leave partial what the composite did not, and
- * it is finished once per step. An accumulate with `in_layout` keeps its own. */
+ * it is finished once per step. An accumulate with `in_layout` keeps its own. An early sum is whole, so that the ranks
+ * finish it before the micro-batches that read it. */
 static void update_accumulate_layouts(msc_func *f) {
-  for (msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_accumulate && !msc_op_attr(op, MSC_FACT(in_layout)))
-      op->out[0].type = msc_type_with_layout(f->module->ctx, op->out[0].type, op->in[0].value->type->layout);
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    bool is_early = op->kind == OP_accumulate && msc_op_bool(op, "early");
+    if (op->kind != OP_accumulate || (msc_op_attr(op, MSC_FACT(in_layout)) && !is_early)) continue;
+    const msc_layout *layout = op->in[0].value->type->layout;
+    if (layout && is_early) {
+      layout = msc_layout_replicated(f->module->ctx, op->out[0].type->rank);
+      msc_op_put(op, msc_fact_in_layout(f->module->ctx, 1, &layout));
+    }
+    op->out[0].type = msc_type_with_layout(f->module->ctx, op->out[0].type, layout);
+  }
 }
 
 static bool expand_func(msc_pass_ctx *pass, msc_func *f) {

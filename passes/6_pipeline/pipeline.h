@@ -22,7 +22,7 @@ _Static_assert((int)MSC_SECTION_F == (int)MSC_FORWARD && (int)MSC_SECTION_B == (
 
 /* Which section a function is; MSC_NUM_SECTION_KINDS: none. */
 msc_section_kind msc_section_of(const msc_func *f);
-/* The section of a program; NULL if there is none. The chunk is ignored for U and P. */
+/* The section of a program; NULL if there is none. The chunk is ignored for U, P and D. */
 msc_func *msc_find_section(const msc_module *m, msc_program_kind program, msc_section_kind kind, int64_t stage,
                            int64_t chunk);
 

@@ -3,8 +3,9 @@
  *
  * A section is what runs in one piece. A virtual stage has F, on which the loss depends; W, on which only the gradient
  * of one parameter depends; and B, the rest of the backward; or FB, all of them, with one stage. A stage has U, which
- * runs once per step. Attributes of a section: `program` (train or forward), `section` (the letters), `stage` and, of
- * F, B, W, `chunk`.
+ * runs once per step, and D, if its sections read early sums of data over micro-batches: D runs for all micro-batches
+ * before the others, and computes what it needs itself. Attributes of a section: `program` (train or forward),
+ * `section` (the letters), `stage` and, of F, B, W, `chunk`.
  *
  * A value that one section makes and another of the same stage reads becomes an argument of both, whose new value the
  * first one makes: with role `carried`, and `msc.class` FB, FW or BW for its lifetime; or with role `sum` for sums over
@@ -73,6 +74,7 @@ typedef struct {
   bool *per_micro;        /* by old value id: depends on an input of the micro-batch */
   bool *per_step;         /* by old op id */
   bool *remade;           /* by old op id: computed again in every section that reads it */
+  bool *is_data;          /* by old op id: only early sums depend on it, which section D makes */
   msc_section_kind *kind; /* by old op id, for ops that run per micro-batch */
   local **locals;         /* by old value id */
   section **sections;     /* [virtual stage or stage][kind] */
@@ -102,13 +104,28 @@ static bool is_remade(const section_splitter *s, const msc_op *op) { return s->r
 
 /* ---- what depends on what ---- */
 
-/* Marks the ops that depend on sums over micro-batches or on updates: they run once per step. */
+static bool is_early_sum(const msc_op *op) { return op->kind == OP_accumulate && msc_op_bool(op, "early"); }
+
+/* Marks the ops that only early sums depend on. */
+static void mark_data_ops(section_splitter *s) {
+  for (const msc_op *op = s->f->body->last; op; op = op->prev) {
+    bool any = false, all = !is_early_sum(op);
+    for (size_t i = 0; i < op->num_out; i++)
+      for (const msc_use *u = op->out[i].uses; u; u = u->next) {
+        all &= is_early_sum(u->user) || s->is_data[u->user->id];
+        any = true;
+      }
+    s->is_data[op->id] = any && all;
+  }
+}
+
+/* Marks the ops that depend on late sums over micro-batches or on updates: they run once per step. */
 static void mark_per_step_ops(section_splitter *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
     bool step = msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR);
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_op *def = op->in[i].value->def;
-      step |= def && (def->kind == OP_accumulate || s->per_step[def->id]);
+      step |= def && ((def->kind == OP_accumulate && !is_early_sum(def)) || s->per_step[def->id]);
     }
     s->per_step[op->id] = step;
     for (size_t i = 0; i < op->num_out && step; i++) s->per_micro[op->out[i].id] = false;
@@ -173,7 +190,7 @@ static section *find_or_make_section(section_splitter *s, place at) {
   msc_section_kind kind = at.kind == MSC_SECTION_F && s->shape.joined ? MSC_SECTION_FB : at.kind;
   const char *letters = msc_section_kind_name(kind);
   const char *name = single ? msc_arena_printf(a, "%s.%s", s->f->name, letters)
-                     : s->shape.chunks == 1 || at.kind == MSC_SECTION_U
+                     : s->shape.chunks == 1 || at.kind == MSC_SECTION_U || at.kind == MSC_SECTION_D
                          ? msc_arena_printf(a, "%s.%d.%s", s->f->name, at.stage, letters)
                          : msc_arena_printf(a, "%s.%d.%d.%s", s->f->name, at.stage, at.chunk, letters);
   *n = (section){.at = at, .f = msc_func_new(s->f->module, name), .loss = -1};
@@ -184,7 +201,7 @@ static section *find_or_make_section(section_splitter *s, place at) {
   msc_func_put(n->f, msc_fact_section(s->pass->ctx, kind));
   msc_func_put(n->f, msc_fact_stage(at.stage));
   msc_func_put(n->f, msc_fact_micro(s->count));
-  if (at.kind != MSC_SECTION_U) msc_func_put(n->f, msc_fact_chunk(at.chunk));
+  if (at.kind != MSC_SECTION_U && at.kind != MSC_SECTION_D) msc_func_put(n->f, msc_fact_chunk(at.chunk));
   if (msc_func_attr(s->f, MSC_FACT(manual))) msc_func_put(n->f, msc_fact_manual(true));
   return *slot = n;
 }
@@ -229,6 +246,7 @@ static msc_value *find_local(const section_splitter *s, const msc_value *old, co
 /* ---- values of other sections ---- */
 
 static msc_value *value_in_section(section_splitter *s, section *n, msc_value *old);
+static msc_value *use_early_sum(section_splitter *s, section *n, const msc_op *op);
 
 static msc_op *copy_op_into(section_splitter *s, section *n, const msc_op *op) {
   msc_value **in = msc_new_array(s->pass->scratch, msc_value *, op->num_in);
@@ -326,8 +344,10 @@ static msc_value *value_in_section(section_splitter *s, section *n, msc_value *o
   msc_value *v = find_local(s, old, n);
   if (v) return v;
   if (!old->def) return function_argument_in(s, n, old->index);
-  if (is_remade(s, old->def)) return &copy_op_into(s, n, old->def)->out[old->index];
-  if (is_same_section(section_place_of(s, old->def), n->at)) v = use_sum(s, n, old->def);
+  if (is_remade(s, old->def) || (n->at.kind == MSC_SECTION_D && !is_early_sum(old->def)))
+    return &copy_op_into(s, n, old->def)->out[old->index];
+  if (is_early_sum(old->def)) v = use_early_sum(s, n, old->def);
+  else if (is_same_section(section_place_of(s, old->def), n->at)) v = use_sum(s, n, old->def);
   else v = bring_into_section(s, n, old);
   if (v) record_local(s, old, n, v);
   return v;
@@ -374,13 +394,12 @@ static msc_value *put_rows(section_splitter *s, section *n, msc_builder *b, msc_
   return set_layout_of(s, msc_build(b, OP_put_rows, 3, in), all->type->layout);
 }
 
-/* Adds a value to its sum: the first micro-batch sets the sum, the others add to it.  Of rows the sum is a list, into
- * which each micro-batch puts its own. */
-static bool add_to_sum(section_splitter *s, const msc_op *op) {
-  section *n;
+/* Lets section n add x to its sum: the first micro-batch sets the sum, the others add to it.  Of rows the sum is a
+ * list, into which each micro-batch puts its own. */
+static bool add_in_section(section_splitter *s, section *n, const msc_op *op, msc_value *x) {
   const msc_type *t = op->out[0].type;
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->f->name, op->id);
-  msc_value *x = find_summand(s, op, &n), *sum = add_section_argument(s, n, t, name, MSC_ROLE_SUM), *after = x;
+  msc_value *sum = add_section_argument(s, n, t, name, MSC_ROLE_SUM), *after = x;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   if (s->count > 1 && msc_op_bool(op, "rows")) {
     after = put_rows(s, n, &b, sum, x);
@@ -392,7 +411,22 @@ static bool add_to_sum(section_splitter *s, const msc_op *op) {
   MSC_TRY(after);
   if (op == s->loss) msc_arg_put(n->f, sum->index, msc_fact_msc_loss(true));
   add_section_result(s, n, after, sum->index, name);
+  record_local(s, &op->out[0], n, sum);
   return true;
+}
+
+static bool add_to_sum(section_splitter *s, const msc_op *op) {
+  section *n;
+  msc_value *x = find_summand(s, op, &n);
+  return add_in_section(s, n, op, x);
+}
+
+/* An early sum as an argument of section n; section D of its stage makes it. */
+static msc_value *use_early_sum(section_splitter *s, section *n, const msc_op *op) {
+  section *data = find_or_make_section(s, (place){MSC_SECTION_D, n->at.stage, 0});
+  if (!find_local(s, &op->out[0], data) && !add_in_section(s, data, op, value_in_section(s, data, op->in[0].value)))
+    return NULL;
+  return use_sum(s, n, op);
 }
 
 /* ---- results ---- */
@@ -537,15 +571,17 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, msc_program_kind program
   s.per_micro = msc_micro_values(pass->scratch, f);
   s.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
   s.remade = msc_new_array(pass->scratch, bool, n.num_ops);
+  s.is_data = msc_new_array(pass->scratch, bool, n.num_ops);
   s.kind = msc_new_array(pass->scratch, msc_section_kind, n.num_ops);
   s.locals = msc_new_array(pass->scratch, local *, n.num_values);
   s.sections = msc_new_array(pass->scratch, section *, rows * MSC_NUM_SECTIONS);
+  mark_data_ops(&s);
   mark_per_step_ops(&s);
   mark_remade_ops(&s);
   if (program == MSC_PROGRAM_TRAIN) mark_section_kinds(&s);
   MSC_TRY(build_new_values_before_updates(&s));
   for (msc_op *op = f->body->first; op->next; op = op->next) {
-    if (is_remade(&s, op)) continue;
+    if (is_remade(&s, op) || s.is_data[op->id] || is_early_sum(op)) continue;
     if (op->kind == OP_accumulate) MSC_TRY(add_to_sum(&s, op));
     else if (!copy_op_into(&s, find_or_make_section(&s, section_place_of(&s, op)), op)) return false;
   }

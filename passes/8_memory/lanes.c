@@ -1,8 +1,8 @@
 /* lanes: lowered sections -> the order in which every stage runs them: attribute `msc.lanes` of the module.
  *
  * msc.lanes = {train = [[...], ...], forward = ..., slots = ...}: one list per stage, six numbers per entry: section (0
- * F or FB, 1 B, 2 W, 3 U, 4 P), chunk, micro-batch, and the slots of the values carried from F to B, from F to W and
- * from B to W (-1: none); see pipeline.h. `slots` has three numbers of slots per stage.
+ * F or FB, 1 B, 2 W, 3 U, 4 P, 5 D), chunk, micro-batch, and the slots of the values carried from F to B, from F to W
+ * and from B to W (-1: none); see pipeline.h. `slots` has three numbers of slots per stage.
  *
  * zb-auto chooses among five schedules by the predicted times of the sections: zb-h1, zb-h2, and lists made for the
  * room that memory_limit leaves, with as many micro-batches in flight as stages, twice as many, or any number. Of those
@@ -30,16 +30,18 @@ static void append_lane_entry(msc_arena *a, numbers *n, msc_section_kind kind, i
   for (int k = 0; k < MSC_NUM_SLOTS; k++) append_number(a, n, slot ? slot[k] : -1);
 }
 
-/* What the stage does before the first micro-batch. */
-static void append_preparation(msc_arena *a, numbers *n, const msc_module *m, int stage) {
+/* What the stage does before it computes the first of `count` micro-batches. */
+static void append_preparation(msc_arena *a, numbers *n, const msc_module *m, int stage, int64_t count) {
   if (msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_P, stage, 0))
     append_lane_entry(a, n, MSC_SECTION_P, 0, 0, NULL);
+  for (int64_t i = 0; i < count && msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_D, stage, 0); i++)
+    append_lane_entry(a, n, MSC_SECTION_D, 0, (int)i, NULL);
 }
 
 /* The lane of a single stage: each micro-batch, then the update. */
 static msc_attr_value make_joined_lane(msc_pass_ctx *pass, const msc_module *m, int64_t count, int copies) {
   numbers n = {0};
-  append_preparation(pass->scratch, &n, m, 0);
+  append_preparation(pass->scratch, &n, m, 0, count);
   for (int64_t i = 0; i < count; i += copies) append_lane_entry(pass->scratch, &n, MSC_SECTION_F, 0, (int)i, NULL);
   append_lane_entry(pass->scratch, &n, MSC_SECTION_U, 0, (int)count - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
@@ -48,7 +50,7 @@ static msc_attr_value make_joined_lane(msc_pass_ctx *pass, const msc_module *m, 
 static msc_attr_value make_scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage,
                                           int copies) {
   numbers n = {0};
-  append_preparation(pass->scratch, &n, m, stage);
+  append_preparation(pass->scratch, &n, m, stage, (int64_t)copies * s->micro_batches);
   for (int i = 0; i < s->stage[stage].num_entries; i++) {
     const msc_entry *e = &s->stage[stage].entry[i];
     if (!msc_find_section(m, MSC_PROGRAM_TRAIN, (msc_section_kind)e->work, stage, e->chunk)) continue;
