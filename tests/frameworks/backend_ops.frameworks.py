@@ -64,6 +64,16 @@ for mode in ("replicate", "reflect"):
     call(f"pad2d, {mode}", lambda x, m=mode: F.pad(x, (1, 2, 0, 1), mode=m), image)
     call(f"pad3d, {mode}", lambda x, m=mode: F.pad(x, (1, 2, 0, 1, 2, 1), mode=m), volume)
 
+# ---- norms whose numbers PyTorch does not bound ----
+
+mean, variance = torch.rand(3), torch.rand(3) + 1
+functional = torch.ops.aten._native_batch_norm_legit_functional
+call("layer_norm, negative eps", lambda x: F.layer_norm(x, (4,), eps=-0.01), x)
+call("group_norm, negative eps", lambda x: F.group_norm(x, 1, eps=-0.01), image)
+for training in (True, False):
+    call(f"batch_norm, momentum -1, {training}", lambda x, t=training: functional(x, None, None, mean, variance, t,
+                                                                                  -1.0, 0.5), image)
+
 # ---- sampling ----
 
 for mode in ("bilinear", "bicubic", "lanczos"):

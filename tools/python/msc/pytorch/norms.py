@@ -17,6 +17,8 @@ def _scale_and_shift(c, gamma, beta):
 
 @row("layer_norm")
 def layer_norm(c, x, shape, gamma=None, beta=None, eps=1e-5, *_):
+    if eps < 0:
+        c.decompose()
     return c.g.layer_norm(c.t(x), axis=-len(shape), eps=float(eps), **_scale_and_shift(c, gamma, beta))
 
 
@@ -128,6 +130,8 @@ def rms_norm(c, x, shape, gamma=None, eps=None):
 
 @row("group_norm")
 def group_norm(c, x, groups, gamma=None, beta=None, eps=1e-5, *_):
+    if eps < 0:
+        c.decompose()
     return c.g.group_norm(c.t(x), groups=groups, eps=float(eps), **_scale_and_shift(c, gamma, beta))
 
 
@@ -144,6 +148,9 @@ def native_group_norm(c, x, gamma, beta, n, channels, size, groups, eps):
 
 def _batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps):
     """y, the batch's mean and 1 / deviation, the new running mean and variance."""
+    momentum = float(momentum or 0.0) if training else 0.0
+    if eps < 0 or not 0 <= momentum <= 1:
+        c.decompose()
     x = c.own(x)
     channels = (x.shape[1],)
     given = [dtype_of(v) for v in (gamma, beta, mean, variance) if v is not None]
@@ -153,7 +160,7 @@ def _batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps):
         c.stretch(c.t(otherwise if v is None else v, x.dtype), channels)
         for v, otherwise in ((gamma, 1.0), (beta, 0.0), (mean, 0.0), (variance, 1.0))
     )
-    words = dict(momentum=float(momentum or 0.0), eps=float(eps), training=bool(training))
+    words = dict(momentum=momentum, eps=float(eps), training=bool(training))
     y, new_mean, new_variance = c.g.batch_norm(x, gamma, beta, *old, **words)
     dims = [0] + list(range(2, len(x.shape)))
 
