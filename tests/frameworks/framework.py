@@ -97,7 +97,7 @@ def read_tensors(path):
 # ---- the judge: PyTorch in f64 ----
 
 
-def _double(value):
+def as_double(value):
     return value.double() if value.is_floating_point() else value
 
 
@@ -108,7 +108,7 @@ def torch_steps(module, inputs, optimizer_of, steps, double=False, disturbed=0):
 
     m = copy.deepcopy(module)
     if double:
-        m, inputs = m.double(), tuple(_double(v) for v in inputs)
+        m, inputs = m.double(), tuple(as_double(v) for v in inputs)
         for part in m.modules():  # grouped products have no f64
             if getattr(getattr(part, "config", None), "_experts_implementation", None):
                 part.config._experts_implementation = "eager"
@@ -117,13 +117,17 @@ def torch_steps(module, inputs, optimizer_of, steps, double=False, disturbed=0):
         with torch.no_grad():
             for p in m.parameters():
                 p.mul_(1 + 6e-8 * (2 * torch.rand(p.shape, generator=generator) - 1))
-    optimizer, losses = optimizer_of(m.parameters()), []
-    for _ in range(steps):
-        loss = m(*inputs)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    optimizer, losses, before = optimizer_of(m.parameters()), [], torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64 if double else before)  # of tensors that the forward makes
+    try:
+        for _ in range(steps):
+            loss = m(*inputs)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    finally:
+        torch.set_default_dtype(before)
     return losses, {k: v.double() for k, v in m.state_dict().items()}
 
 
