@@ -392,8 +392,13 @@ int cli_write_file(cli *c, const char *path, const char *data, size_t bytes) {
 }
 
 bool cli_make_folder(cli *c, const char *path) {
-  if (mkdir(path, 0777) == 0 || errno == EEXIST) return true;
-  return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot make the folder: %s", strerror(errno));
+  struct stat info;
+  if (mkdir(path, 0777) == 0) return true;
+  if (errno != EEXIST)
+    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot make the folder: %s", strerror(errno));
+  if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
+  else if (access(path, W_OK | X_OK) == 0) return true;
+  return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write into it: %s", strerror(errno));
 }
 
 /* ---- progress ---- */

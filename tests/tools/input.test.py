@@ -86,6 +86,8 @@ expect(f"run plan.bin {DATA} --save nodir/w.st", 1,
 for option in ("--ckpt-dir", "--flight"):
     expect(f"run plan.bin {DATA} {option} nodir/kept", 1,
            "nodir/kept: error: cannot make the folder: No such file or directory [E0112]\n", "")
+    expect(f"run plan.bin {DATA} {option} x.idx", 1,  # before anything is trained
+           "x.idx: error: cannot write into it: Not a directory [E0112]\n", "")
 expect(f"run plan.bin {DATA} --alive nodir/alive", 1,
        "msc: error: nodir/alive: cannot be touched: No such file or directory [E0114]\n", "")
 for path, why in (("nodir/t.json", "No such file or directory"), ("folder", "Is a directory")):
