@@ -109,7 +109,9 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
     return mscrt_fail(MSCRT_ARGUMENT, "there is no overlap %d", (int)c->o.overlap);
   if (c->o.num_family < 0 || (c->o.num_family && !c->o.family))
     return mscrt_fail(MSCRT_ARGUMENT, "a family of %d plans", c->o.num_family);
-  if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
+  if (c->o.threads < 0 || c->o.threads > MAX_THREADS)
+    return mscrt_fail(MSCRT_ARGUMENT, "%d threads: from 1 to %d, or 0 for as many as there are cores", c->o.threads,
+                      MAX_THREADS);
   if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
   if (c->o.cores <= 0) c->o.cores = mscrt_cores();
   int share = c->o.cores / c->o.local_ranks;

@@ -239,6 +239,8 @@ expect(f"run net4.bin {DATA}", 1,
 expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2,
        "msc run: error: --steps and --epochs exclude each other (msc run --help)\n", "")
 expect(f"run net1.bin {DATA} --threads 0", 2, "msc run: error: -n and --threads are at least 1 (msc run --help)\n", "")
+expect(f"run net1.bin {DATA} --threads 1025", 2,
+       "msc: error: 1025 threads: from 1 to 1024, or 0 for as many as there are cores [E0114]\n", "")
 plan = open("net1.bin", "rb").read()
 for name, data, text in (("cut.bin", plan[:-40],
                           "a damaged one"), ("flipped.bin", plan[:-9] + bytes([plan[-9] ^ 4]) + plan[-8:], "damaged"),
