@@ -182,6 +182,20 @@ def writes_without_gradient_to_what_has_one(m, x):
     return y
 
 
+@left
+def writes_a_wider_type(m, x):
+    y = torch.zeros(5, 6, dtype=torch.float16)
+    y.add_(x)
+    return m.layer(x) * y
+
+
+@left
+def writes_truth_as_a_number(m, x):
+    y = m.layer(x)
+    y.gt_(x)
+    return y + x
+
+
 def networks():
     batch_norms = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3),
                                 nn.BatchNorm2d(4, affine=False), nn.Hardswish(inplace=True))

@@ -115,6 +115,7 @@ class _Writes:
         signature = program.graph_signature
         self._buffer_of = {n: signature.inputs_to_buffers.get(n.name) for n in graph.nodes if n.op == "placeholder"}
         self._written = {}  # buffer -> its placeholder
+        self._keeps = {}  # a call, but for values -> does it give the type that its first argument has?
 
     def replaced(self):
         for node in self._old.nodes:
@@ -180,7 +181,10 @@ class _Writes:
             raise _Needs
         args, words = torch.fx.map_arg((node.args, node.kwargs), self._now.__getitem__)
         made = self._call(node, target, args, words, node.meta["val"])
-        if not _has_type(made, x.meta["val"]):
+        alike = target, *(_kind(v) for v in (*args, *words.items()))
+        if alike not in self._keeps:
+            self._keeps[alike] = _has_type(made, x.meta["val"])
+        if not self._keeps[alike]:
             raise _Needs
         if node in self._stopped:
             made = self._call(node, torch.ops.aten.detach.default, (made,), {}, made.meta["val"])
@@ -230,6 +234,12 @@ def _out_of_place(target):
         return None
     takes = [(a.name, str(a.type)) for a in found._schema.arguments[1:]]
     return found if takes == [(a.name, str(a.type)) for a in others] else None
+
+
+def _kind(argument):
+    """What the type of a call's result may depend on: of a tensor its type and shape."""
+    val = argument.meta["val"] if isinstance(argument, torch.fx.Node) else None
+    return (val.dtype, tuple(val.shape)) if isinstance(val, torch.Tensor) else repr(argument)
 
 
 def _has_type(node, val):
