@@ -63,7 +63,7 @@ class Sample:
         self.exact = self.differentiate([as_double(t) for t in self.tensors])[0] if self.gradients else None
 
     def check_repeats(self):
-        """Raises ValueError where PyTorch itself gives other numbers each time: they are drawn, or left as they were."""
+        """Raises ValueError where PyTorch itself gives other numbers each time: drawn, or left as they were."""
         torch.use_deterministic_algorithms(True, warn_only=True)  # which fills what is left
         try:
             again = self.call(*[t.clone() for t in self.tensors])
