@@ -196,6 +196,11 @@ def writes_truth_as_a_number(m, x):
     return y + x
 
 
+@left
+def reads_parts_of_complex_numbers(m, x):
+    return m.layer(torch.fft.fft(x).real)
+
+
 def networks():
     batch_norms = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3),
                                 nn.BatchNorm2d(4, affine=False), nn.Hardswish(inplace=True))

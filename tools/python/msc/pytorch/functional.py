@@ -121,7 +121,7 @@ class _Writes:
         for node in self._old.nodes:
             if node.op == "output":
                 return self._output(node)
-            if _is_open(node.meta.get("val")):
+            if _is_traced(node.meta.get("val")):
                 raise _Needs
             schema = getattr(node.target, "_schema", None)
             if node.target is _BATCH_NORM and node.args[5] and node.args[3] is not None:
@@ -208,10 +208,13 @@ class _Writes:
         self._write(variance, node, new_variance)
 
 
-def _is_open(val):
-    """True for a size that is known when a step runs, and for tensors that have one."""
+def _is_traced(val):
+    """True for a size that is known when a step runs, for tensors that have one, and for complex tensors: of their
+    views a trace leaves few kinds."""
     if isinstance(val, (list, tuple)):
-        return any(map(_is_open, val))
+        return any(map(_is_traced, val))
+    if isinstance(val, torch.Tensor) and val.is_complex():
+        return True
     sizes = val.shape if isinstance(val, torch.Tensor) else (val,)
     return any(isinstance(s, (torch.SymInt, torch.SymFloat, torch.SymBool)) for s in sizes)
 
