@@ -223,7 +223,9 @@ static bool check_elastic(msc_config *config) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     const msc_attr_value *v = msc_config_value(config, refused[i]);
     if (v && !(v->kind == MSC_ATTR_BOOL && !v->b))
-      ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc, "elastic: not supported yet with %s",
+      ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc,
+                     "elastic: not supported yet with %s; from a checkpoint a plan for fewer ranks goes on, with "
+                     "--resume",
                      key_with_value(config, refused[i]));
   }
   if (msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
