@@ -2,8 +2,8 @@
 """kept_copies: casts of weights that a GPU's plan keeps from step to step, in memory of their own: an update stores
 them, the program prepare makes them at first and after a change from outside.  A run that goes on from a checkpoint,
 whose copies prepare has made, has the bits of one whose copies updates have made; so has a step after other weights
-were loaded.  On one rank and on two, with micro-batches and with the parallel optimizer.  The stand-in plays the
-GPU."""
+were loaded.  On one rank and on two, with micro-batches and with the parallel optimizer.  Where prepare fails, the step
+does, and no later one runs with copies that were not made.  The stand-in plays the GPU."""
 import json
 import os
 import random
@@ -35,7 +35,14 @@ if "change" in sys.argv:
     plan._call("mscrt_set_scalar", b"optimizer.lr", ctypes.c_double(0.001))
     step()
 plan.load("other.safetensors")
-step()
+try:
+    step()
+except Exception as error:
+    print("failed:", error)
+    try:
+        step()
+    except Exception as error:
+        print("refused:", error)
 plan.close()
 """
 
@@ -86,18 +93,18 @@ def check(ranks, keys):
     demand(len(losses) == 2 * STEPS and first + then == losses and losses[-1] < losses[0], keys, losses, first, then)
 
 
-def run_script(*words):
-    """Losses, and how often a graph was launched."""
+def run_script(*words, **more):
+    """What it prints, losses line by line, and how often a graph was launched."""
     with open("script.py", "w") as file:
         file.write(SCRIPT % {"tokens": BATCH * SEQ, "library": os.path.join(BUILD, "libmscrt.so")})
     if os.path.exists("log"):
         os.unlink("log")
     done = subprocess.run([sys.executable, "script.py", *words], capture_output=True, text=True,
-                          env=environment(MSC_STANDIN_LOG="log"))
+                          env=environment(MSC_STANDIN_LOG="log", **more))
     demand(done.returncode == 0, done)
     with open("log") as file:
         launches = sum("cuGraphLaunch" in line for line in file)
-    return done.stdout.split(), launches
+    return done.stdout.splitlines(), launches
 
 
 def check_loaded():
@@ -111,11 +118,21 @@ def check_loaded():
     demand(none == 0 and launches == 4, launches, "launches of graphs")
 
 
+def check_failures():
+    """The first launch of all is prepare's, and so is the third one of a graph, after other weights were loaded."""
+    for words, fault, said in (((), "cuLaunchKernel:1:1", "the GPU's driver refused cuLaunchKernel"),
+                               (("change",), "cuGraphLaunch:3:1", "the GPU's driver refused cuGraphLaunch")):
+        lines, _ = run_script(*words, MSC_STANDIN_FAIL=fault)
+        demand(len(lines) == (5 if words else 2) and lines[-2].startswith("failed:") and said in lines[-2], lines)
+        demand(lines[-1].startswith("refused:") and "failed before" in lines[-1], lines)
+
+
 def main():
     write_gpt(random.Random(3), 1, SAMPLES, SEQ, BATCH, 80, "--optimizer", "momentum")
     for ranks, keys in JOBS:
         check(ranks, keys)
     check_loaded()
+    check_failures()
 
 
 run_on_standin(main)
