@@ -540,7 +540,9 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
   }
   return found ? NULL
                : mscrt_fail(MSCRT_ARGUMENT, "the plan has no number '%s' that can be changed%s", name,
-                            strncmp(name, "optimizer.lr", 12) ? "" : ": compile it with variable_lr");
+                            strncmp(name, "optimizer.", 10)     ? ""
+                            : strncmp(name, "optimizer.lr", 12) ? ": compile it with variable_hypers"
+                                                                : ": compile it with variable_lr");
 }
 
 /* ---- reading values ---- */

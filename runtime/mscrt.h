@@ -415,7 +415,8 @@ MSCRT_API mscrt_status *mscrt_local(mscrt_context *ctx, const char *name, mscrt_
 MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *out_data, size_t bytes);
 
 /* Numbers that can be changed between steps: the states of one float element, as "optimizer.lr" of a plan that was
- * compiled with variable_lr (of the second group of parameters "optimizer.lr.1"). */
+ * compiled with variable_lr (of the second group of parameters "optimizer.lr.1"), and "optimizer.momentum" and others
+ * of one compiled with variable_hypers. */
 MSCRT_API size_t mscrt_plan_num_scalars(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_scalar(const mscrt_plan *plan, size_t i, double *out_initial);
 /* Sets a number that steps from the next one on use; every rank must set the same value. */

@@ -22,13 +22,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/hypers.h"
 #include "ir/interp/kernel.h"
 
-static double get_rate(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
+/* Returns a hyper-parameter: from the operand rate if that has all of them, else the attribute. */
+static double get_rate(const msc_eval *e, const char *name) {
+  if (!msc_reads_hypers(e->op)) return msc_op_float(e->op, name);
+  int64_t place = msc_place_of_hyper(msc_info(e->op), name);
+  return msc_piece_get((msc_eval *)(uintptr_t)e, (size_t)msc_operand_called(e->op, "rate"), &place).f;
+}
 /* Returns the operand rate if there is one, else the attribute lr. */
 static double get_lr(msc_eval *e, const int64_t *index) {
   int i = msc_operand_called(e->op, "rate");
-  return i < 0 ? get_rate(e, "lr") : msc_piece_get(e, (size_t)i, index).f;
+  return i < 0 || msc_reads_hypers(e->op) ? get_rate(e, "lr") : msc_piece_get(e, (size_t)i, index).f;
 }
 static void put_f64(msc_eval *e, size_t i, const int64_t *index, double v) {
   msc_piece_put(e, i, index, (msc_scalar){.f = v});

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ir/hypers.h"
 #include "ir/formula.h"
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
@@ -572,9 +573,15 @@ bool rule_elements_loss(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Every tensor is shaped like the parameter, or is a scalar. */
+/* Every tensor is shaped like the parameter, or is a scalar, or the list of hyper-parameters [h], which stays whole. */
 bool rule_update(const msc_op *op, msc_rule *rule) {
-  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, msc_rule_tensor_type(op, i)->rank);
+  size_t rate = msc_reads_hypers(op) ? (size_t)msc_operand_called(op, "rate") : rule->num_tensors;
+  for (size_t i = 0; i < rule->num_tensors; i++) {
+    const msc_type *t = msc_rule_tensor_type(op, i);
+    if (i == rate) msc_rule_give(rule, i, 0, 'h', t->dim[0]);
+    else give_stars(op, rule, i, 0, t->rank);
+  }
+  if (rate < rule->num_tensors) set_role(rule, 'h', MSC_REP, MSC_SUM);
   return true;
 }
 

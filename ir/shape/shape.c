@@ -4,6 +4,7 @@
  * stretches. */
 #include <string.h>
 
+#include "ir/hypers.h"
 #include "ir/ir.h"
 #include "ir/op_table.h"
 #include "ir/shape/shape.h"
@@ -510,7 +511,8 @@ static const struct {
   msc_dtype dtype;
 } numbers_of_step[] = {{"t", MSC_F32}, {"ok", MSC_I1}, {"rate", MSC_F64}};
 
-/* Checks operand i if it is such a number; t may be a pair instead: see pass bias_correction. */
+/* Checks operand i if it is such a number; t may be a pair instead: see pass bias_correction; and rate a list of all
+ * hyper-parameters. */
 static bool check_number_of_step(msc_op *op, size_t i, bool *out_is_number) {
   const msc_type *t = shape_in(op, i);
   const char *name = shape_operand_name(op, i);
@@ -518,8 +520,9 @@ static bool check_number_of_step(msc_op *op, size_t i, bool *out_is_number) {
   for (size_t k = 0; k < sizeof numbers_of_step / sizeof *numbers_of_step; k++) {
     if (strcmp(name, numbers_of_step[k].name)) continue;
     *out_is_number = true;
-    if (t->rank && (k || t->rank > 1 || t->dim[0] != 2))
-      return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
+    int64_t num = !strcmp(name, "t") ? 2 : !strcmp(name, "rate") ? msc_num_hypers(msc_info(op)) : 0;
+    bool is_list = t->rank == 1 && t->dim[0] == num;
+    if (t->rank && !is_list) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
     if (t->dtype != numbers_of_step[k].dtype)
       return shape_wrong(op, "'%s' must be %s, not %s", name, msc_dtype_name(numbers_of_step[k].dtype),
                          msc_dtype_name(t->dtype));

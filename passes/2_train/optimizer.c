@@ -1,6 +1,7 @@
 /* optimizer: func "forward" with the gradients of its parameters -> func "train": an update op per parameter; the
  * new values of parameters and optimizer state take the place of the gradients among the results. README.md lists
  * the attributes left behind. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/alias.h"
@@ -23,7 +24,8 @@ typedef struct {
   msc_value *step;            /* number of this step, f32, from 1; NULL: no optimizer needs it */
   msc_value *ok;              /* i1: whether updates are made; NULL: always */
   msc_row_numbers *rows; /* by argument: of a table that is updated lazily, the rows that grad[] are of */
-  msc_value *lr;       /* f64: the learning rate of the current group; NULL: its attribute */
+  /* f64 of the current group: the learning rate, or all hyper-parameters of its update; NULL: attributes have them */
+  msc_value *rate;
 } update_inserter;
 
 static msc_context *context_of(const update_inserter *s) { return s->pass->ctx; }
@@ -121,11 +123,11 @@ static msc_op *build_update_op(update_inserter *s, const msc_optimizer_group *gr
   msc_attr attrs[12];
   size_t num = collect_hypers(s, group, kind, attrs);
   msc_value *all[10], *ok = s->ok;
-  bool takes_lr = s->lr && operand_named(s, kind, "rate") >= 0;
+  bool takes_rate = s->rate && operand_named(s, kind, "rate") >= 0;
   memcpy(all, in, num_in * sizeof *in);
-  if (takes_lr && !ok && !(ok = msc_build_scalar(&s->b, MSC_I1, 1))) return NULL;
+  if (takes_rate && !ok && !(ok = msc_build_scalar(&s->b, MSC_I1, 1))) return NULL;
   if (ok) all[num_in++] = ok;
-  if (takes_lr) all[num_in++] = s->lr;
+  if (takes_rate) all[num_in++] = s->rate;
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   msc_op *op = msc_build_with(&s->b, kind, num_in, all, (size_t)info->num_results, num, attrs);
   if (op && is_read_on_host(in[0])) msc_op_set(op, MSC_FACT(primitive_target), msc_str(context_of(s), "CPU"));
@@ -217,19 +219,63 @@ static bool scale_next_step(update_inserter *s) {
   return msc_next_scale(&s->b, &scale, s->ok, s->new_value);
 }
 
-/* With variable_lr: adds the state that is the learning rate of a group; it starts as the group says. */
-static bool add_learning_rate(update_inserter *s, const msc_optimizer_group *group, size_t number) {
-  const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, "lr");
-  if (!v || !msc_config_bool(s->pass->config, MSC_KEY_variable_lr)) return true;
-  const char *name = number ? msc_arena_printf(s->pass->scratch, "optimizer.lr.%zu", number) : "optimizer.lr";
-  if (msc_free_arg_name(s->f, s->pass->scratch, name) != name) /* programs set it by this name */
-    return msc_error(context_of(s), MSC_E_CONFIG, s->f->loc,
-                     "'%s' is the name of the learning rate, with variable_lr: give the parameter another", name);
-  s->lr = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F64, 0, NULL, NULL), name, NULL);
-  const char *init =
-      msc_arena_printf(s->pass->scratch, "constant:%.17g", v->kind == MSC_ATTR_INT ? (double)v->i : v->f);
-  msc_arg_put(s->f, s->lr->index, msc_fact_msc_init(context_of(s), init));
+/* Adds the state that is a hyper-parameter of a group; it starts as `value`. NULL after a report. */
+static msc_value *add_hyper(update_inserter *s, const char *hyper, size_t group, double value) {
+  msc_arena *a = s->pass->scratch;
+  const char *name =
+      group ? msc_arena_printf(a, "optimizer.%s.%zu", hyper, group) : msc_arena_printf(a, "optimizer.%s", hyper);
+  bool is_lr = !strcmp(hyper, "lr");
+  if (strcmp(msc_free_arg_name(s->f, a, name), name)) { /* programs set it by this name */
+    msc_error(context_of(s), MSC_E_CONFIG, s->f->loc, "'%s' is the name of %s, with %s: give the parameter another",
+              name, is_lr ? "the learning rate" : "a number of the optimizer",
+              is_lr ? "variable_lr" : "variable_hypers");
+    return NULL;
+  }
+  msc_value *v = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F64, 0, NULL, NULL), name, NULL);
+  msc_arg_put(s->f, v->index, msc_fact_msc_init(context_of(s), msc_arena_printf(a, "constant:%.17g", value)));
+  return v;
+}
+
+/* The hyper-parameter that `spec` describes, as the group or else its row says. */
+static double hyper_of_group(const msc_optimizer_group *group, const msc_attr_spec *spec) {
+  const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, spec->name);
+  if (!v) return spec->has_default ? strtod(spec->default_text, NULL) : 0;
+  return v->kind == MSC_ATTR_INT ? (double)v->i : v->f;
+}
+
+/* True if no parameter of the group is updated lazily; reports the first that is. */
+static bool check_no_lazy_update(const update_inserter *s, const msc_optimizer_group *group) {
+  for (size_t i = 0; i < group->num_args; i++)
+    if (s->rows[group->arg[i]].indices)
+      return msc_error(context_of(s), MSC_E_UNSUPPORTED, s->f->loc,
+                       "variable_hypers: '%s' is updated lazily, by numbers that are fixed: not supported yet",
+                       msc_name_of_arg(s->f, group->arg[i]));
   return true;
+}
+
+/* Sets s->rate to what changes from step to step: with variable_lr the learning rate, with variable_hypers the list of
+ * all hyper-parameters of the group's op. */
+static bool add_rate(update_inserter *s, const msc_optimizer_group *group, size_t number) {
+  const msc_op_info *info = msc_op_info_of(context_of(s), group->update);
+  bool all = msc_config_bool(s->pass->config, MSC_KEY_variable_hypers) && group->update == group->apply;
+  msc_value *hyper[MSC_OP_ATTRS];
+  size_t num = 0;
+  s->rate = NULL;
+  if (!all && !msc_config_bool(s->pass->config, MSC_KEY_variable_lr) &&
+      !msc_config_bool(s->pass->config, MSC_KEY_variable_hypers))
+    return true;
+  if (!all) {
+    const msc_attr_spec lr = {.name = "lr"};
+    return (s->rate = add_hyper(s, "lr", number, hyper_of_group(group, &lr))) != NULL;
+  }
+  MSC_TRY(check_no_lazy_update(s, group));
+  s->b.name = msc_intern(context_of(s), "optimizer.hypers");
+  for (int i = 0; i < info->num_attrs; i++) {
+    if (info->attr[i].kind != MSC_ATTR_FLOAT) continue;
+    msc_value *v = add_hyper(s, info->attr[i].name, number, hyper_of_group(group, &info->attr[i]));
+    MSC_TRY(v && (hyper[num++] = reshape(&s->b, v, 1, (int64_t[]){1})));
+  }
+  return (s->rate = join_along(&s->b, 0, num, hyper)) != NULL;
 }
 
 static bool update_all(update_inserter *s, const msc_optimizer_groups *groups) {
@@ -240,7 +286,7 @@ static bool update_all(update_inserter *s, const msc_optimizer_groups *groups) {
     if (operand_named(s, groups->group[g].update, "t") >= 0) MSC_TRY(add_step_counter(s));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
-    MSC_TRY(add_learning_rate(s, group, g));
+    MSC_TRY(add_rate(s, group, g));
     for (size_t i = 0; i < group->num_args; i++) {
       uint32_t arg = group->arg[i];
       if (s->grad[arg]) MSC_TRY(update_parameter(s, group, s->f->body->args[arg], s->grad[arg]));
@@ -351,8 +397,8 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
   s.rows = msc_new_array(pass->scratch, msc_row_numbers, num_args);
   MSC_TRY(msc_read_optimizer(f, pass->scratch, &groups));
-  /* at most two states per parameter, the step, and a learning rate per group */
-  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1 + groups.num);
+  /* at most two states per parameter, the step, and hyper-parameters per group */
+  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1 + groups.num * MSC_OP_ATTRS);
   MSC_TRY(read_gradients(&s, gradients, &num_results));
   if (!msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)) detach_widening_casts(&s);
   return check_outputs_not_updated(&s, num_results) && update_all(&s, &groups) && add_random_step_counter(&s) &&

@@ -60,6 +60,7 @@ KEYS = {
     "deterministic": (False, DATA),
     "own_outputs": (True, DATA),
     "variable_lr": (True, DATA),
+    "variable_hypers": (True, DATA),
     "full_batch": (True, DATA),
     "dataset_strategy": ([[1, 4], [1]], SEMI),
     "strict_parameter_layout": (False, SEMI, {"tied": "1"}),

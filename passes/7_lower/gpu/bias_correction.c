@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "ir/formula.h"
+#include "ir/hypers.h"
 #include "passes/pass.h"
 
 /* Two numbers that were made of a step. */
@@ -14,9 +15,9 @@ typedef struct {
   double beta1, beta2;
 } corrected;
 
-/* The place of the operand t of an update; -1: the op has none, or computes in f64 anyway. */
+/* The place of the operand t of an update; -1: the op has none, or computes in f64 anyway, or its betas change. */
 static int step_operand(const msc_op *op) {
-  int at = msc_info(op)->flags & MSC_UPDATE ? msc_operand_called(op, "t") : -1;
+  int at = msc_info(op)->flags & MSC_UPDATE && !msc_reads_hypers(op) ? msc_operand_called(op, "t") : -1;
   return at >= 0 && !op->in[at].value->type->rank && op->out[0].type->dtype != MSC_F64 ? at : -1;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/hypers.h"
 #include "passes/7_lower/nest/expand.h"
 
 typedef struct {
@@ -11,28 +12,39 @@ typedef struct {
   msc_dtype dtype;
   uint16_t in[7];
   uint16_t bias[2]; /* 1 - beta1^t and 1 - beta2^t, where they are computed outside; else 0 */
+  int hypers;       /* the nest's value that has all hyper-parameters; -1: attributes have them, but perhaps for lr */
+  msc_view view;    /* of that value */
 } update;
 
-static uint16_t read_rate(const update *u, const char *name) {
-  return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name));
-}
+/* A hyper-parameter in f64. */
 static uint16_t read_rate_f64(const update *u, const char *name) {
-  return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name));
+  if (u->hypers < 0) return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name));
+  msc_view at = u->view;
+  at.at[0] = msc_nest_coord(u->n, &(msc_coord){.a = {.c0 = msc_place_of_hyper(msc_info(u->op), name)}});
+  return msc_nest_eval(u->n, u->hypers, &at);
 }
-/* The operand rate, where there is one, or the attribute lr, in f64. */
+/* A hyper-parameter in the type of the arithmetic. */
+static uint16_t read_rate(const update *u, const char *name) {
+  return u->hypers < 0 ? msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name))
+                       : msc_nest_cast(u->n, read_rate_f64(u, name), u->dtype);
+}
+/* The operand rate, where it is one number, or the hyper-parameter lr, in f64. */
 static uint16_t lr_f64(const update *u) {
   int i = msc_operand_called(u->op, "rate");
-  return i < 0 ? read_rate_f64(u, "lr") : u->in[i];
+  return i < 0 || u->hypers >= 0 ? read_rate_f64(u, "lr") : u->in[i];
 }
 /* The learning rate in the type of the arithmetic. */
 static uint16_t lr_instr(const update *u) {
   int i = msc_operand_called(u->op, "rate");
-  return i < 0 ? read_rate(u, "lr") : msc_nest_cast(u->n, u->in[i], u->dtype);
+  return i < 0 ? read_rate(u, "lr") : msc_nest_cast(u->n, lr_f64(u), u->dtype);
 }
 static uint16_t one_less(const update *u, const char *name) {
-  return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name));
+  if (u->hypers < 0) return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name));
+  uint16_t less = msc_nest_op(u->n, NEST_SUB, msc_nest_number(u->n, MSC_F64, 1), read_rate_f64(u, name));
+  return msc_nest_cast(u->n, less, u->dtype);
 }
-static bool has_attr(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
+/* False if the hyper-parameter is 0 in every step. */
+static bool has_attr(const update *u, const char *name) { return u->hypers >= 0 || msc_op_float(u->op, name) != 0; }
 static uint16_t mul_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
 static uint16_t add_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
 static uint16_t sub_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_SUB, a, b); }
@@ -54,7 +66,8 @@ static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) 
 static uint16_t correct_bias(const update *u, const char *b) {
   if (u->bias[0]) return u->bias[!strcmp(b, "beta2")];
   uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64),
-           log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
+           log_b = u->hypers < 0 ? msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)))
+                                 : msc_nest_op(u->n, NEST_LOG, read_rate_f64(u, b), 0);
   return sub_instr(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul_instr(u, t, log_b), 0));
 }
 
@@ -154,7 +167,7 @@ static int old_value(const msc_op *op, size_t result) {
 }
 
 uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
-  update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype)};
+  update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype), .hypers = -1};
   size_t result = n->value[y].value->index;
   for (int i = 0; i < op->num_in && i < 7; i++) {
     int v = msc_nest_find_value(n, op->in[i].value);
@@ -164,7 +177,8 @@ uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view 
       at.at[0] = msc_nest_coord(n, &(msc_coord){.a = {.c0 = k}});
       u.bias[k] = msc_nest_eval(n, v, &at);
     }
-    if (!pair) u.in[i] = msc_nest_eval(n, v, &at);
+    if (msc_reads_hypers(op) && i == msc_operand_called(op, "rate")) u.hypers = v, u.view = at;
+    else if (!pair) u.in[i] = msc_nest_eval(n, v, &at);
   }
   if (n->failed) return 0;
   int ok = msc_operand_called(op, "ok"), old = old_value(op, result);

@@ -5,6 +5,7 @@ import math
 import mmap
 import os
 import queue
+import re
 import secrets
 import sys
 import threading
@@ -244,7 +245,11 @@ class Job:
     def step(self, **inputs: Any) -> float:
         """One training step on whole batches, one for each input: arrays of the input's element type and shape, of
         plan.micro_batches times as many samples.  Returns the loss.  On one rank arrays are not copied, and an input
-        that is not given has the array of the step before, with what is in it now."""
+        that is not given has the array of the step before, with what is in it now.  Numbers of the optimizer, as in
+        step(x=batch, lr=0.01, momentum=0.95), are those of all groups of parameters from this step on."""
+        numbers = {n: float(inputs.pop(n)) for n in [n for n in inputs if n not in self.plan.inputs] if self._groups(n)}
+        for name, value in numbers.items():
+            self._set_groups(name, value)
         return self._run("train", self._whole(inputs, self.plan.micro_batches))
 
     @_alone
@@ -329,8 +334,15 @@ class Job:
 
     @lr.setter
     def lr(self, value: float) -> None:
-        groups = [n for n in self.plan.scalars if n == "optimizer.lr" or n.startswith("optimizer.lr.")]
-        for name in groups or ["optimizer.lr"]:
+        self._set_groups("lr", value)
+
+    def _groups(self, number: str) -> List[str]:
+        """The names among plan.scalars of a number of the optimizer, one for each group of parameters."""
+        name = f"optimizer.{number}"
+        return [n for n in self.plan.scalars if n == name or re.fullmatch(re.escape(name) + r"\.\d+", n)]
+
+    def _set_groups(self, number: str, value: float) -> None:
+        for name in self._groups(number) or [f"optimizer.{number}"]:
             self.set(name, value)
 
     # ---- values ----

@@ -77,7 +77,8 @@ def compile(model,
     """Compiles a model: a Graph, the path of a model.fbs or of IR text, or its bytes.
 
     keys are those of `msc config`: device_num=8, parallel_mode="auto_parallel", compute_type="bf16", ...
-    Unless variable_lr=False is among them, Job.lr can be changed between steps.
+    Unless variable_lr=False is among them, Job.lr can be changed between steps; with variable_hypers=True so can the
+    optimizer's other numbers, by Job.step(..., momentum=0.95) or Job.set("optimizer.momentum", 0.95).
     target: "cpu", "cuda" or "cuda:sm_90"; cpu: as "znver3"; cluster: a described one, as "h100"; time_limit: seconds
     of the search; sizes: of dimensions that the model leaves open, {"batch": 32}; libraries: the folder of libmsc and
     libmscrt.

@@ -5,6 +5,7 @@ import contextlib
 import torch
 
 from msc.ops import Error
+from msc.pytorch.optimizer import NUMBERS, numbers
 from msc.pytorch.settings import Names, Settings
 
 _APART = ("params", "lr", "initial_lr")  # of a group of parameters: no plan depends on them
@@ -38,14 +39,14 @@ def _ambient():
 class Modes:
     """The settings of a module, its parts and its loss, hooks, which parameters are trained by which group, and
     hyper-parameters, as they were when this was made.  It keeps what it has seen, so that nothing else gets its place
-    in memory.
+    in memory.  `varies`: the plan reads the numbers of the optimizer in every step.
 
     are_same() is asked before every step, when the caches hold the step's tensors and little else: so it looks only
     where something was found at first, and after restrict() only where the module looked while it was traced."""
 
-    def __init__(self, module, optimizer, loss=None):
+    def __init__(self, module, optimizer, loss=None, varies=False):
         modules = list(dict.fromkeys([*module.modules(), *(loss.modules() if _is_module(loss) else ())]))
-        self._optimizer, self._ambient = optimizer, _ambient()
+        self._optimizer, self._ambient, self.varies = optimizer, _ambient(), varies
         self._settings = Settings(modules, loss)
         self._watched = self._settings.watched()
         self._children = [c for m in modules for c in (m._modules, m._parameters, m._buffers)]
@@ -58,7 +59,9 @@ class Modes:
         self._trained, self._types = self._are_trained(), self._types_now()
         self._groups = list(optimizer.param_groups)
         self._members = self._members_now()
-        self._words = [Names(g, [n for n in g if n not in _APART]) for g in self._groups]
+        apart = (*_APART, *(NUMBERS if varies else ()))
+        self._words = [Names(g, [n for n in g if n not in apart]) for g in self._groups]
+        self._kinds = self._kinds_now() if varies else None
 
     def restrict(self, reads):
         """After the module was traced: leaves out its attributes that are not among `reads`, as attributes_read finds
@@ -79,11 +82,15 @@ class Modes:
     def _members_now(self):
         return [_ids(g["params"]) for g in self._groups]
 
+    def _kinds_now(self):
+        return [kind for kind, _ in numbers(self._optimizer)]
+
     def are_same(self):
         """True if they are the same now."""
         return (
             _ids(self._optimizer.param_groups) == _ids(self._groups)
             and all([w.are_same() for w in self._words])
+            and (self._kinds is None or self._kinds_now() == self._kinds)
             and list(map(len, self._children)) == self._num_children
             and [_ids(dict.values(c)) for c in self._some] == self._some_ids
             and self._are_trained() == self._trained
@@ -96,6 +103,10 @@ class Modes:
         """Names of what is another now, where it has a name."""
         watched = [w for w in (*self._words, *self._watched) if isinstance(w, Names)]
         return list(dict.fromkeys(str(n) for w in watched for n in w.changed()))
+
+    def numbers_changed(self):
+        """True if a number of the optimizer is another now that the plan does not read in every step."""
+        return any(n in NUMBERS for w in self._words for n in w.changed())
 
     def are_same_types(self):
         """True if the parameters have the element types and shapes that they had, which differ only where somebody

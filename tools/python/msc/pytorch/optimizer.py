@@ -76,6 +76,20 @@ STATE = {
 }
 
 
+# Of a group of parameters: numbers that a plan with the key variable_hypers reads in every step.
+NUMBERS = ("lr", "initial_lr", "momentum", "dampening", "weight_decay", "betas", "eps", "alpha")
+
+
+def numbers(optimizer):
+    """[(kind and switches, {hyper-parameter: number})] of each group, as they are now."""
+    out, translate = [], _KINDS[type(optimizer)]
+    for i, group in enumerate(optimizer.param_groups):
+        kind, words = translate(group, f"optimizer {type(optimizer).__name__}, group {i}")
+        switches = {k: v for k, v in words.items() if isinstance(v, bool)}
+        out.append(((kind, switches), {k: float(v) for k, v in words.items() if k not in switches}))
+    return out
+
+
 def groups(optimizer, names):
     """[(number, kind, hyper-parameters, parameter names)] of an optimizer's groups that train something; `names`: the
     model's name of a parameter, by id, None where the model has no use for it.  Raises Error for what msc cannot do."""

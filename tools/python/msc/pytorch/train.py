@@ -16,7 +16,7 @@ from msc.pytorch.export import _split_inputs, _split_labels, build
 from msc.pytorch.garbage import uncollected
 from msc.pytorch.modes import Modes, attributes_read
 from msc.pytorch.no_gradients import NoGradients, refuse
-from msc.pytorch.optimizer import count_steps
+from msc.pytorch.optimizer import count_steps, numbers
 from msc.pytorch.values import values_of
 
 
@@ -88,6 +88,7 @@ class TrainStep:
             self._keys.setdefault("parallel_mode", "auto_parallel")
         self._ranks, self._seed, self._threads = ranks, seed, threads
         self._opened, self._compiled = 0, 0
+        self._varies = False  # plans read the numbers of the optimizer in every step
         self._plans = {}  # inputs that a plan is for -> [_Made]
         self._names = {}  # of inputs that are tensors, by how many are given in order
         self._job, self._key, self._rates, self._made, self._values = None, None, None, None, []
@@ -133,12 +134,18 @@ class TrainStep:
         return Loss(told)
 
     def _set_rates(self):
-        """The learning rates that the optimizer has now, as a scheduler may have changed them."""
-        rates = [float(g["lr"]) for g in self.optimizer.param_groups]
+        """The learning rates that the optimizer has now, as a scheduler may have changed them; its other numbers, too,
+        once one of them was changed."""
+        if self._varies:
+            rates = [words for _, words in numbers(self.optimizer)]
+        else:
+            rates = [{"lr": float(g["lr"])} for g in self.optimizer.param_groups]
         if rates == self._rates:
             return
         for i, group in enumerate(self._made.groups):
-            self._job.set(f"optimizer.lr.{i}" if i else "optimizer.lr", rates[group])
+            for name, value in rates[group].items():
+                if not self._rates or self._rates[group].get(name) != value:
+                    self._job.set(f"optimizer.{name}.{i}" if i else f"optimizer.{name}", value)
         self._rates = rates
 
     def _split(self, inputs, named):
@@ -198,8 +205,10 @@ class TrainStep:
         self._close_job()
         if self._ranks > 1:
             live.watch(self.module, self._look)
-        made = next((m for m in self._plans.get(key, ()) if m.is_right()), None)
+        made = next((m for m in self._plans.get(key, ()) if m.is_right() and m.modes.varies == self._varies), None)
         if not made:
+            if self._made and type(self.optimizer) is not torch.optim.SparseAdam:
+                self._varies |= self._made.modes.numbers_changed()
             self._warn_of_many(key)
             made = self._compile(inputs, named)
             self._plans.setdefault(key, []).append(made)
@@ -235,7 +244,7 @@ class TrainStep:
         base = os.path.join(self._folder, f"model{self._compiled}")
         file = os.path.basename(base) + ".safetensors"
         given, reads = dict(named) if named else tuple(inputs), set()
-        modes = Modes(self.module, self.optimizer, self.loss)
+        modes = Modes(self.module, self.optimizer, self.loss, self._varies)
         with attributes_read(reads):
             graph, tensors, groups = build(
                 self.module, given, self.loss, self.optimizer, weights_file=file, **self._words
@@ -243,7 +252,7 @@ class TrainStep:
         path = base + ".fbs"
         weights.write(base + ".safetensors", tensors)
         graph.save(path)
-        plan = compile_plan(path, **self._keys)
+        plan = compile_plan(path, **{**self._keys, **({"variable_hypers": True} if self._varies else {})})
         values = values_of(self.module, self.optimizer, plan.parameters)
         trained = {id(v.get()) for v in values if v.is_of_module}
         constants = [(t, t.clone()) for t in modes.restrict(reads) if id(t) not in trained]
