@@ -27,10 +27,10 @@ static msc_value *build_clip_factor(msc_builder *b, msc_value *squares, double l
 }
 
 bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gradient) {
-  msc_value *sum = NULL, *parts = NULL; /* of whole gradients; of those of which a rank has a part */
+  msc_value *sum = NULL, *parts = NULL; /* of gradients that all ranks hold; of those that each has a part or one of */
   for (size_t i = 0; i < num; i++) {
     msc_value *squares = gradient[i] ? msc_sum_of_squares(b, gradient[i]) : NULL;
-    msc_value **to = msc_is_cut(b->func, i) ? &parts : &sum;
+    msc_value **to = msc_is_cut(b->func, i) || msc_is_layerwise(b->func, i) ? &parts : &sum;
     if (gradient[i]) MSC_TRY(squares);
     if (squares) MSC_TRY((*to = *to ? plus(b, *to, squares) : squares));
   }

@@ -144,23 +144,39 @@ LAYERWISE = """module attributes {msc.mesh = #msc.mesh<"d=4">} {
       loss = 0 : i64, optimizer = {kind = "sgd", lr = 1.0e-02 : f64}, results = ["loss"], sym_name = "forward"} : () -> ()
 }
 """
-write("layerwise.mlir", LAYERWISE)
 x = [[random.random() for _ in range(3)] for _ in range(2 * RANKS)]
 y = [4 * random.random() for _ in range(2 * RANKS)]
 npy("u.npy", "f4", [2 * RANKS * STEPS, 3], [v for row in x for v in row] * STEPS)
 npy("v.npy", "f4", [2 * RANKS * STEPS, 1], y * STEPS)
-w, b, wanted = [[1.0] * 3 for _ in range(RANKS)], 0.0, []
-for _ in range(STEPS):
-    rows = [[sum(a * c for a, c in zip(x[2 * r + i], w[r])) for i in range(2)] for r in range(RANKS)]
-    out = [sum(rows[r][i] for r in range(RANKS)) + b for i in range(2)]
-    sign = [[(out[i] > y[2 * r + i]) - (out[i] < y[2 * r + i]) for i in range(2)] for r in range(RANKS)]
-    wanted.append(sum(abs(out[i] - y[2 * r + i]) for r in range(RANKS) for i in range(2)) / 2 / RANKS)
-    dout = [sum(sign[r][i] for r in range(RANKS)) / 2 for i in range(2)]  # of the sum of all losses
-    w = [[w[r][k] - 0.01 * sum(dout[i] * x[2 * r + i][k] for i in range(2)) for k in range(3)] for r in range(RANKS)]
-    b -= 0.01 * sum(dout)
-expect(f"compile layerwise.mlir -o layerwise.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
-got = losses("layerwise.bin", ["x=u.npy", "y=v.npy"])
-expect.check(f"layerwise: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+
+def layerwise_losses(limit):
+    """Those of every rank's own w and a common b; gradients are clipped by the norm of all of them together."""
+    w, b, found = [[1.0] * 3 for _ in range(RANKS)], 0.0, []
+    for _ in range(STEPS):
+        rows = [[sum(a * c for a, c in zip(x[2 * r + i], w[r])) for i in range(2)] for r in range(RANKS)]
+        out = [sum(rows[r][i] for r in range(RANKS)) + b for i in range(2)]
+        sign = [[(out[i] > y[2 * r + i]) - (out[i] < y[2 * r + i]) for i in range(2)] for r in range(RANKS)]
+        found.append(sum(abs(out[i] - y[2 * r + i]) for r in range(RANKS) for i in range(2)) / 2 / RANKS)
+        dout = [sum(sign[r][i] for r in range(RANKS)) / 2 for i in range(2)]  # of the sum of all losses
+        dw = [[sum(dout[i] * x[2 * r + i][k] for i in range(2)) for k in range(3)] for r in range(RANKS)]
+        rate = 0.01 * min(1, limit / (sum(d * d for row in dw for d in row) + sum(dout)**2)**0.5)
+        w = [[w[r][k] - rate * dw[r][k] for k in range(3)] for r in range(RANKS)]
+        b -= rate * sum(dout)
+    return found
+
+
+def check_layerwise(what, file, wanted):
+    got = losses(file, ["x=u.npy", "y=v.npy"])
+    expect.check(f"{what}: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+    return got
+
+
+for limit in (2.0, 1e9):
+    write("layerwise.mlir", LAYERWISE.replace('kind = "sgd"', f'clip_norm = {limit} : f64, kind = "sgd"'))
+    expect(f"compile layerwise.mlir -o layerwise.bin --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0,
+           None)
+    wanted = layerwise_losses(limit)
+    got = check_layerwise(f"layerwise, norm of at most {limit}", "layerwise.bin", wanted)
 # A model.fbs that names no mesh: its collectives name the axes of the key mesh, or d.
 for axis, words in (("d", ""), ("tp", f'--set mesh={{"tp":{RANKS}}}')):
     g = msc.Graph("layerwise")
@@ -182,9 +198,7 @@ expect(
     f"compile layerwise.mlir -o micro.bin --set micro_size=2 --set device_num={RANKS} --set "
     f"parallel_mode=hybrid_parallel",
     0, None)
-got = losses("micro.bin", ["x=u.npy", "y=v.npy"])
-expect.check(f"layerwise, in micro-batches: {got} {wanted}",
-             all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+check_layerwise("layerwise, in micro-batches", "micro.bin", wanted)
 
 # ---- masks ----
 
