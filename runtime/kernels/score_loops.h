@@ -125,12 +125,16 @@ TARGET static void NAME(multiply)(const float *a, int64_t step_a, const float *b
                                   int64_t size, float *out_sums) {
   for (int64_t i = 0; i < rows; i++, a += step_a, b += step_b) {
     floats sum[NUM_PARTS] = {{0}};
-    float rest = 0;
     int64_t c = 0;
     for (; c + LANES <= size; c += LANES)
       for EACH_PART(p) sum[p] += CONST_PART(a + c, p) * CONST_PART(b + c, p);
-    for (; c < size; c++) rest += a[c] * b[c];
-    out_sums[i] = sum_of_lanes((const float *)sum) + rest;
+    if (c < size) { /* not one by one: whether such products are rounded before they are added depends on the width */
+      float x[LANES] = {0}, y[LANES] = {0};
+      memcpy(x, a + c, sizeof *a * (size_t)(size - c));
+      memcpy(y, b + c, sizeof *b * (size_t)(size - c));
+      for EACH_PART(p) sum[p] += CONST_PART(x, p) * CONST_PART(y, p);
+    }
+    out_sums[i] = sum_of_lanes((const float *)sum);
   }
 }
 
