@@ -19,13 +19,15 @@ class Paced:
         """Reads until seen() is true; false: until both outputs are at their ends, or so long."""
         limit = time.monotonic() + seconds
         while not seen():
+            if not self.open:
+                return False
             ready, _, _ = select.select(list(self.open), [], [], max(0, limit - time.monotonic()))
             for fd in ready:
                 data = os.read(fd, 65536)
                 name = self.open[fd] if data else self.open.pop(fd)
                 setattr(self, name, getattr(self, name) + data.decode())
-            if not ready or not self.open:
-                return seen()
+            if not ready:
+                return False
         return True
 
     def read_lines(self, num):
