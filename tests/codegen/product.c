@@ -32,6 +32,7 @@ typedef struct {
   sizes s;
   int traits;
   msc_tensor a, b, bias, c;
+  double *rows, *columns; /* of a, and of b, of k elements each, while results are compared */
 } product_case;
 
 /* What c is stored in. */
@@ -74,8 +75,7 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
       int64_t k = at + l;
       a[l] = b[l] = 0;
       if (k >= (first + 1) * block) continue;
-      a[l] = msc_tensor_get(&p->a, f->transpose_a ? k * p->s.m + i : i * p->s.k + k);
-      b[l] = msc_tensor_get(&p->b, f->transpose_b ? j * p->s.k + k : k * p->s.n + j);
+      a[l] = p->rows[i * p->s.k + k], b[l] = p->columns[j * p->s.k + k];
     }
     sum = p->kernels->height == MSC_TILE_HEIGHT ? add_tile(p, a, b, together, sum)
           : together == 2                       ? add_pair(p, a, b, sum)
@@ -142,9 +142,19 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
   fenced_free(&room);
 }
 
-static void compare(const product_case *p) {
+/* Lines of k elements each of an operand: rows of a, or columns of b. `across`: they lie across the operand's own. */
+static double *lines_of(const msc_tensor *t, int64_t num, int64_t k, bool across) {
+  double *line = calloc((size_t)(num * k) + 1, sizeof *line);
+  for (int64_t i = 0; i < num; i++)
+    for (int64_t l = 0; l < k; l++) line[i * k + l] = msc_tensor_get(t, across ? l * num + i : i * k + l);
+  return line;
+}
+
+static void compare(const product_case *given) {
+  product_case with_lines = *given, *p = &with_lines;
   const product_form *f = p->form;
   const sizes *s = &p->s;
+  p->rows = lines_of(&p->a, s->m, s->k, f->transpose_a), p->columns = lines_of(&p->b, s->n, s->k, !f->transpose_b);
   for (int64_t i = 0; i < s->m; i++)
     for (int64_t j = 0; j < s->n; j++) {
       double want = expected(p, i, j), got = msc_tensor_get(&p->c, i * s->n + j);
@@ -153,6 +163,7 @@ static void compare(const product_case *p) {
                  msc_dtype_name(f->dtype), f->transpose_a, f->transpose_b, f->bias, f->relu, (int)s->m, (int)s->n,
                  (int)s->k, (int)s->blocks, p->traits, (int)i, (int)j, got, want);
     }
+  free(p->rows), free(p->columns);
 }
 
 static void check_size(kernel_run *run, const product_form *f, const msc_product_kernels *kernels, sizes s,
