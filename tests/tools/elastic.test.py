@@ -130,7 +130,7 @@ check("six ranks", run, 6, [3, 2, 6, 3])
 
 for plan in ("pipe", "mesh"):
     for lost in range(4):
-        run = Run(plan, 600)
+        run = Run(plan, STEPS)
         run.read_lines(20)
         run.kill(lost)
         run.read_lines(200)
