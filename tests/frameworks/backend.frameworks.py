@@ -257,7 +257,7 @@ def refusals():
     for act, said in (
         (lambda: package.train_step(perceptron(), cross_entropy), "needs an optimizer"),
         (lambda: closed(), "this step is closed"),
-        (lambda: spectrum_step(), "complex64"),
+        (lambda: complex_step(), "parameter turn has elements of complex64"),
     ):
         try:
             act()
@@ -274,8 +274,10 @@ def closed():
     step(torch.randn(4, 20), labels(4))
 
 
-def spectrum_step():
+def complex_step():
     module = Spectrum()
+    module.turn = nn.Parameter(torch.randn(16, dtype=torch.complex64))
+    module.forward = lambda x: module.head((torch.fft.fft(x) * module.turn).real)
     package.train_step(module, cross_entropy, sgd(module))(torch.randn(4, 16), labels(4))
 
 

@@ -47,6 +47,8 @@ class _Export:
         return self.parameter(name, tensor, False)
 
     def parameter(self, name, tensor, trainable):
+        if tensor.dtype not in DTYPES:
+            raise Error(f"parameter {name} has elements of {str(tensor.dtype)[6:]}, which msc lacks")
         self.tensors[name] = tensor
         value = self.g.parameter(
             name, DTYPES[tensor.dtype], list(tensor.shape), weights=(self.weights_file, name), trainable=trainable
