@@ -25,11 +25,13 @@ static bool ends_backward(const msc_func *f, const msc_use *u) {
   return role == MSC_ROLE_COPY || (sum && !msc_arg_attr(f, arg, MSC_FACT(msc_loss)));
 }
 
+bool msc_is_early_sum(const msc_op *op) { return op && op->kind == OP_accumulate && msc_op_bool(op, "early"); }
+
 bool *msc_forward_ops(msc_arena *arena, msc_func *f) {
   bool *forward = msc_new_array(arena, bool, msc_number(f->body).num_ops);
   const msc_op *loss = msc_sum_of_loss(f);
   for (msc_op *op = f->body->last; op; op = op->prev) {
-    bool is_late = op->kind == OP_accumulate && !msc_op_bool(op, "early");
+    bool is_late = op->kind == OP_accumulate && !msc_is_early_sum(op);
     bool ends = msc_info(op)->flags & MSC_UPDATE || (is_late && op != loss);
     forward[op->id] = op == f->body->last;
     for (size_t i = 0; i < op->num_out && !ends; i++)

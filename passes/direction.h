@@ -13,5 +13,8 @@ const msc_op *msc_sum_of_loss(const msc_func *f);
 /* By value id, after numbering f: does the value depend on an input of the micro-batch, or on its number? Sums over
  * micro-batches and what updates make belong to the step. */
 bool *msc_micro_values(msc_arena *arena, msc_func *f);
+/* True for an `accumulate` that all micro-batches read: of data alone, it is complete before the first of them is
+ * computed. NULL: false. */
+bool msc_is_early_sum(const msc_op *op);
 
 #endif

@@ -12,6 +12,7 @@
 #include "ir/table.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
+#include "passes/direction.h"
 
 typedef msc_batch_reading reading;
 
@@ -402,15 +403,12 @@ static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op 
   return msc_is_float(op->out[0].type->dtype) ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
 }
 
-/* True for a sum over micro-batches that they all read. */
-static bool is_early_sum(const msc_op *op) { return op && op->kind == OP_accumulate && msc_op_bool(op, "early"); }
-
 /* True for a sum over the micro-batches times their number, which is an early sum of 1: the mean over the
  * micro-batches of what the product is in each. */
 static bool is_sum_times_parts(const reading *r, const msc_op *op) {
   if (r->view != MSC_BATCH_MARKED || op->kind != OP_mul) return false;
   const msc_op *parts = op->in[1].value->def;
-  return is_early_sum(parts) && number_of(parts->in[0].value) == 1 &&
+  return msc_is_early_sum(parts) && number_of(parts->in[0].value) == 1 &&
          fact_of(r, op->in[0].value)->meaning == MSC_BATCH_SUM;
 }
 
@@ -488,7 +486,7 @@ static bool read_meanings(reading *r, const msc_op *op, bool is_of_data, msc_are
   unsigned present = 0;
   for (size_t i = 0; i < op->num_in; i++) present |= 1u << fact_of(r, op->in[i].value)->meaning;
   if (!(present & ~(1u << MSC_BATCH_SAME))) return true;
-  if (is_early_sum(op) && r->view == MSC_BATCH_MARKED) return true;
+  if (msc_is_early_sum(op) && r->view == MSC_BATCH_MARKED) return true;
   if (reads_own_sample(r, op)) {
     *fact_of(r, &op->out[0]) = msc_batch_part(0, 1);
     return true;

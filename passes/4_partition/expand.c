@@ -7,6 +7,7 @@
 #include "passes/3_shard/expansion.h"
 #include "passes/3_shard/shard.h"
 #include "passes/4_partition/flash.h"
+#include "passes/direction.h"
 #include "passes/pass.h"
 
 /* Returns the layouts that the operands are wanted in, NULL each without layouts. */
@@ -32,7 +33,7 @@ static bool expand_composite(msc_pass_ctx *pass, msc_op *op, const msc_layout *c
  * finish it before the micro-batches that read it. */
 static void update_accumulate_layouts(msc_func *f) {
   for (msc_op *op = f->body->first; op; op = op->next) {
-    bool is_early = op->kind == OP_accumulate && msc_op_bool(op, "early");
+    bool is_early = msc_is_early_sum(op);
     if (op->kind != OP_accumulate || (msc_op_attr(op, MSC_FACT(in_layout)) && !is_early)) continue;
     const msc_layout *layout = op->in[0].value->type->layout;
     if (layout && is_early) {

@@ -104,15 +104,13 @@ static bool is_remade(const section_splitter *s, const msc_op *op) { return s->r
 
 /* ---- what depends on what ---- */
 
-static bool is_early_sum(const msc_op *op) { return op->kind == OP_accumulate && msc_op_bool(op, "early"); }
-
 /* Marks the ops that only early sums depend on. */
 static void mark_data_ops(section_splitter *s) {
   for (const msc_op *op = s->f->body->last; op; op = op->prev) {
-    bool any = false, all = !is_early_sum(op);
+    bool any = false, all = !msc_is_early_sum(op);
     for (size_t i = 0; i < op->num_out; i++)
       for (const msc_use *u = op->out[i].uses; u; u = u->next) {
-        all &= is_early_sum(u->user) || s->is_data[u->user->id];
+        all &= msc_is_early_sum(u->user) || s->is_data[u->user->id];
         any = true;
       }
     s->is_data[op->id] = any && all;
@@ -125,7 +123,7 @@ static void mark_per_step_ops(section_splitter *s) {
     bool step = msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR);
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_op *def = op->in[i].value->def;
-      step |= def && ((def->kind == OP_accumulate && !is_early_sum(def)) || s->per_step[def->id]);
+      step |= def && ((def->kind == OP_accumulate && !msc_is_early_sum(def)) || s->per_step[def->id]);
     }
     s->per_step[op->id] = step;
     for (size_t i = 0; i < op->num_out && step; i++) s->per_micro[op->out[i].id] = false;
@@ -344,9 +342,9 @@ static msc_value *value_in_section(section_splitter *s, section *n, msc_value *o
   msc_value *v = find_local(s, old, n);
   if (v) return v;
   if (!old->def) return function_argument_in(s, n, old->index);
-  if (is_remade(s, old->def) || (n->at.kind == MSC_SECTION_D && !is_early_sum(old->def)))
+  if (is_remade(s, old->def) || (n->at.kind == MSC_SECTION_D && !msc_is_early_sum(old->def)))
     return &copy_op_into(s, n, old->def)->out[old->index];
-  if (is_early_sum(old->def)) v = use_early_sum(s, n, old->def);
+  if (msc_is_early_sum(old->def)) v = use_early_sum(s, n, old->def);
   else if (is_same_section(section_place_of(s, old->def), n->at)) v = use_sum(s, n, old->def);
   else v = bring_into_section(s, n, old);
   if (v) record_local(s, old, n, v);
@@ -581,7 +579,7 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, msc_program_kind program
   if (program == MSC_PROGRAM_TRAIN) mark_section_kinds(&s);
   MSC_TRY(build_new_values_before_updates(&s));
   for (msc_op *op = f->body->first; op->next; op = op->next) {
-    if (is_remade(&s, op) || s.is_data[op->id] || is_early_sum(op)) continue;
+    if (is_remade(&s, op) || s.is_data[op->id] || msc_is_early_sum(op)) continue;
     if (op->kind == OP_accumulate) MSC_TRY(add_to_sum(&s, op));
     else if (!copy_op_into(&s, find_or_make_section(&s, section_place_of(&s, op)), op)) return false;
   }
