@@ -55,6 +55,16 @@ msc_op_kind msc_verb_kind(msc_verb v) {
 
 /* ---- values ---- */
 
+bool msc_comm_halo_of(const msc_op *comm, msc_comm_halo *out_halo) {
+  enum { MOST = 1 << 30 };
+  int64_t v[4];
+  if (comm->kind != OP_comm || msc_op_ints(comm, "halo", v, 4) != 4) return false;
+  for (int i = 1; i < 4; i++)
+    if (v[i] < 0 || v[i] > MOST) return false;
+  *out_halo = (msc_comm_halo){(int)v[0], v[1], v[2], v[3]};
+  return v[0] >= 0 && v[0] < comm->in[0].value->type->rank && v[3] > 0;
+}
+
 /* Returns entry i of a list of layouts or digits; NULL: the attribute is absent. */
 static const msc_layout *entry_of(const msc_attr_value *list, size_t i) {
   return list ? msc_attr_layout(&list->list.v[i]) : NULL;

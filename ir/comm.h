@@ -11,6 +11,16 @@ typedef struct {
   const msc_layout *order;     /* digits, major first, that number a reduction's terms; NULL: ranks do */
 } msc_comm_part;
 
+/* The rows of dimension `dim` that a halo gives a rank with part i of it: from i * step - lo up to, not including,
+ * (i + 1) * step + hi.  Rows beside the whole are the identity of the comm's reduction. */
+typedef struct {
+  int dim;
+  int64_t lo, hi, step;
+} msc_comm_halo;
+
+/* Reads the attribute `halo`; false: the comm has none, or a wrong one. */
+bool msc_comm_halo_of(const msc_op *comm, msc_comm_halo *out_halo);
+
 /* Lists the parts of a collective, one for each value, in `arena`; NULL after a report: the attributes do not describe
  * each value. */
 const msc_comm_part *msc_comm_parts(const msc_op *comm, msc_arena *arena);

@@ -32,11 +32,13 @@ double msc_conv_work(const msc_op *op);
 bool msc_sees_whole_images(const msc_conv *c);
 /* True if windows are the elements of the image, one each. */
 bool msc_sees_single_elements(const msc_conv *c);
-/* Tells how many rows of operand `tensor` a rank needs before and behind its own ones when dimension `dim` is cut;
- * false: none. The parts are aligned: see rule_conv2d. */
+/* Tells how many rows of operand `tensor` the op's windows reach before and behind the ones that its part stands over
+ * when dimension `dim` is cut; false: windows do not slide over the operand.  Part i of y stands over x from
+ * i * step, and part i of x, which begins at a multiple of the stride, under y from i * step. */
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);
-/* True if h (0) or w (1) may be cut: x has exactly y's size times the stride. *out_least: the least size of a part of
- * y. */
-bool msc_window_aligned(const msc_window *w, int64_t *out_least);
+/* Returns the step of these parts, in rows of the operand; the op has the sizes of one rank's part. */
+int64_t msc_halo_step(const msc_op *op, int dim);
+/* True if h (0) or w (1) may be cut: there are windows, and each sees an element or the padding behind the last. */
+bool msc_window_may_be_cut(const msc_window *w);
 
 #endif

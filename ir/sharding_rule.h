@@ -14,8 +14,9 @@ typedef struct {
   uint8_t role;   /* msc_letter_role */
   uint8_t reduction;
   bool expands;   /* if the letter is cut, the op is replaced by its expansion */
-  bool halo;      /* parts need elements of their neighbours: they are equal, and no smaller than `least` */
-  int64_t size, least;
+  bool halo;      /* counts windows, whose parts need elements of their neighbours' parts of x */
+  int64_t size;
+  int64_t over, stride; /* of windows: the elements of x that they slide over, and the distance of two of them */
 } msc_letter;
 
 typedef struct {
@@ -65,8 +66,8 @@ typedef struct {
 } msc_assignment;
 const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const msc_atoms *atoms, const msc_rule *rule,
                                   const msc_assignment *a, size_t tensor);
-/* True if this letter may be cut into so many parts. Each part needs an element; parts of a halo letter must be equal,
- * and no smaller than the elements that neighbours need of them. */
+/* True if this letter may be cut into so many parts. There are enough elements for all; parts of what windows slide
+ * over begin at multiples of their stride. */
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
 /* True if the letters may be cut like this, each by itself and all together. Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
@@ -83,8 +84,8 @@ typedef struct {
 } msc_op_work;
 /* Writes the size of each letter's largest part when letter l is cut into parts[l]; parts NULL: letters are whole. */
 void msc_rule_sizes(const msc_rule *rule, const int64_t *parts, int64_t *out_size);
-/* Returns the number of elements of a tensor whose letters have these sizes. */
-double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size);
+/* Returns the number of elements of a tensor of the rule, of this type, when letters have these sizes. */
+double msc_rule_elems(const msc_rule *rule, size_t tensor, const msc_type *type, const int64_t *size);
 /* Returns the operations of a product whose letters have these sizes; 0 for other ops. */
 double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *size);
 /* The first returns the operations of an op with operands of the sizes that their types have; the second those on one

@@ -49,23 +49,21 @@ static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout
   return msc_op_error(op, MSC_E_SHARDING, "comm: the %s is not a part of `shape` under its layout", what);
 }
 
-/* Checks a halo: its parts are equal and no smaller than the rows that it fetches, and its result is the operand's
- * part with these rows. */
+/* Checks a halo: its dimension is cut, and its result is the operand's part with the rows that it names. */
 static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout *from, const msc_layout *to) {
-  int64_t halo[3];
   const msc_type *x = op->in[0].value->type;
-  if (msc_op_ints(op, "halo", halo, 3) != 3 || halo[0] < 0 || halo[0] >= x->rank || halo[1] < 0 || halo[2] < 0)
-    return msc_op_error(op, MSC_E_ROW, "comm: halo must be a dimension and two numbers of rows");
+  msc_comm_halo h;
+  if (!msc_comm_halo_of(op, &h))
+    return msc_op_error(op, MSC_E_ROW, "comm: halo must be a dimension, two numbers of rows and a step");
   if (msc_op_verb(op) != MSC_HALO || from != to)
     return msc_op_error(op, MSC_E_SHARDING, "comm: with a halo its verb is halo, and the layout stays");
-  int64_t parts = msc_layout_parts(from, (int)halo[0]), n = whole->dim[halo[0]];
-  if (parts < 2 || n % parts || from->split[halo[0]] || halo[1] > n / parts || halo[2] > n / parts)
-    return msc_op_error(op, MSC_E_SHARDING, "comm: a halo needs equal parts that are no smaller than it");
+  if (msc_layout_parts(from, h.dim) < 2)
+    return msc_op_error(op, MSC_E_SHARDING, "comm: a halo along dimension %d, which is not cut", h.dim);
   MSC_TRY(check_part(op, whole, from, x, "operand"));
   msc_type wide = *x;
-  wide.dim[halo[0]] += halo[1] + halo[2];
+  wide.dim[h.dim] = h.lo + h.step + h.hi;
   return !memcmp(wide.dim, op->out[0].type->dim, sizeof *wide.dim * (size_t)wide.rank) ||
-         msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
+         msc_op_error(op, MSC_E_SHARDING, "comm: its result does not have the rows of its halo");
 }
 
 static const char *explain_misfit(const msc_type *whole, const msc_layout *from, const msc_layout *to) {

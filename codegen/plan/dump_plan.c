@@ -298,8 +298,9 @@ static void write_layout_change(const dumping *d, plan_collective v) {
   write_dump(d, " ");
   write_layout(d, plan_collective_from(v));
   if (plan_collective_verb(v) == MSC_HALO) {
-    write_dump(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v),
-               plan_collective_halo_lo(v), plan_collective_halo_hi(v));
+    write_dump(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind every %" PRIu64,
+               plan_collective_halo_dim(v), plan_collective_halo_lo(v), plan_collective_halo_hi(v),
+               plan_collective_halo_step(v));
     return;
   }
   write_dump(d, " -> ");

@@ -32,14 +32,15 @@ static msc_plan_collective collective_without_layouts(const msc_op *op) {
 
 static msc_plan_collective collective_of_layouts(msc_plan *p, const msc_op *op, const msc_comm_part *part) {
   msc_plan_collective v = collective_without_layouts(op);
-  int64_t halo[3] = {0};
+  msc_comm_halo h;
   v.rank = part->from->rank;
   for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)part->shape[d];
   v.from = msc_plan_layout(p, part->from);
   v.to = msc_plan_layout(p, part->to);
   if (part->order) set_collective_axes(&v, part->order);
-  msc_op_ints(op, "halo", halo, 3);
-  v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
+  if (msc_comm_halo_of(op, &h))
+    v.halo_dim = (uint32_t)h.dim, v.halo_lo = (uint64_t)h.lo, v.halo_hi = (uint64_t)h.hi,
+    v.halo_step = (uint64_t)h.step;
   return v;
 }
 
@@ -61,8 +62,9 @@ static msc_plan_collective collective_of_group(msc_plan *p, const msc_op *op) {
 static bool same_collective(const msc_plan_collective *a, const msc_plan_collective *b) {
   return a->verb == b->verb && a->dtype == b->dtype && a->rank == b->rank && a->from == b->from && a->to == b->to &&
          a->reduction == b->reduction && a->root == b->root && a->halo_dim == b->halo_dim && a->halo_lo == b->halo_lo &&
-         a->halo_hi == b->halo_hi && a->num_axes == b->num_axes && a->num_pairs == b->num_pairs &&
-         memcmp(a->shape, b->shape, sizeof a->shape) == 0 && memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
+         a->halo_hi == b->halo_hi && a->halo_step == b->halo_step && a->num_axes == b->num_axes &&
+         a->num_pairs == b->num_pairs && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+         memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
          (a->num_pairs == 0 || memcmp(a->pair, b->pair, a->num_pairs * sizeof *a->pair) == 0) &&
          a->num_members == b->num_members &&
          (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);

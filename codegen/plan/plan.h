@@ -53,7 +53,7 @@ typedef struct {
   uint32_t from, to; /* into layouts; UINT32_MAX: none */
   msc_reduction reduction;
   uint32_t halo_dim;
-  uint64_t halo_lo, halo_hi;
+  uint64_t halo_lo, halo_hi, halo_step;
   size_t num_axes, num_pairs;
   plan_sub_axis axis[MSC_MAX_SUBAXES];
   uint32_t root;

@@ -192,6 +192,7 @@ static void put_collectives(flatbuf_builder *b, const msc_plan *p) {
     plan_collective_put_halo_dim(b, c->halo_dim);
     plan_collective_put_halo_lo(b, c->halo_lo);
     plan_collective_put_halo_hi(b, c->halo_hi);
+    plan_collective_put_halo_step(b, c->halo_step);
     if (c->num_members) plan_collective_put_members(b, c->num_members, c->member);
     flatbuf_end(b);
   }

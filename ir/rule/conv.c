@@ -1,7 +1,8 @@
 /* conv.c: an op whose windows slide over h and w in; the letters of its tensors' dimensions out.
- * Where x is exactly y's size times the stride, parts of both begin at the same windows: x's dimension is (hs), s is
- * the stride and stays whole, and h may be cut into equal parts that are no smaller than the elements needed of a
- * neighbour.  Elsewhere parts of x and y begin at different windows: their dimensions have no letter. */
+ * A dimension of x and that of y have one letter, which counts windows; each tensor is cut into parts of its own size.
+ * A rank that makes windows fetches the rows that they see from whoever has them; one that makes a part of x, as a
+ * gradient does, needs parts that begin at a multiple of the stride, so that its windows are at the same places of
+ * every part. */
 #include "ir/conv.h"
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
@@ -16,11 +17,10 @@ static void give_windows(msc_rule *rule, const msc_conv *c, size_t num_x, const 
                          const size_t *y) {
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c->dim[i];
-    int64_t least;
-    if (!msc_window_aligned(w, &least)) continue;
-    for (size_t k = 0; k < num_x; k++) give_two(rule, x[k], 2 + i, "hw"[i], w -> y, "st"[i], w -> stride);
+    if (!msc_window_may_be_cut(w)) continue;
+    for (size_t k = 0; k < num_x; k++) msc_rule_give(rule, x[k], 2 + i, "hw"[i], w -> y);
     for (size_t k = 0; k < num_y; k++) msc_rule_give(rule, y[k], 2 + i, "hw"[i], w -> y);
-    msc_rule_set_least(rule, "hw"[i], least);
+    msc_rule_set_windows(rule, "hw"[i], w -> x, w -> stride);
   }
 }
 
@@ -31,7 +31,7 @@ static void give_channels(msc_rule *rule, const msc_conv *c, size_t tensor, int 
   else give_two(rule, tensor, dim, 'g', c->groups, letter, size);
 }
 
-/* Gives the letters of x, n(gc)(hs)(wt); of the weights, (go)c..; and of y, n(go)hw. Two of these tensors are the op's
+/* Gives the letters of x, n(gc)hw; of the weights, (go)c..; and of y, n(go)hw. Two of these tensors are the op's
  * operands, the third is its result. */
 bool rule_conv2d(const msc_op *op, msc_rule *rule) {
   msc_conv c = msc_conv_of(op);

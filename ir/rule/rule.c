@@ -28,9 +28,9 @@ void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t si
   d->letter[d->num++] = (uint8_t)i;
 }
 
-void msc_rule_set_least(msc_rule *rule, char name, int64_t least) {
+void msc_rule_set_windows(msc_rule *rule, char name, int64_t over, int64_t stride) {
   int i = msc_find_letter(rule, name);
-  if (i >= 0) rule->letter[i].least = least;
+  if (i >= 0) rule->letter[i].over = over, rule->letter[i].stride = stride;
 }
 
 static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduction reduction) {

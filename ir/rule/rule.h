@@ -9,8 +9,8 @@
 /* Gives a dimension the letter `name`, behind the letters it has.  A letter that the rule does not have yet is added at
  * the end of its list, with this size. */
 void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size);
-/* Parts of the letter have at least so many elements.  Nothing happens when the rule has no such letter. */
-void msc_rule_set_least(msc_rule *rule, char name, int64_t least);
+/* The letter counts windows `stride` apart over `over` elements.  Nothing happens when the rule has no such letter. */
+void msc_rule_set_windows(msc_rule *rule, char name, int64_t over, int64_t stride);
 /* The type of a tensor of the op: operands first, then results. */
 static inline const msc_type *msc_rule_tensor_type(const msc_op *op, size_t tensor) {
   return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;

@@ -4,11 +4,16 @@
 #include "ir/conv.h"
 #include "ir/ir.h"
 
-double msc_rule_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *size) {
+double msc_rule_elems(const msc_rule *rule, size_t tensor, const msc_type *type, const int64_t *size) {
+  const msc_tensor_letters *t = &rule->tensor[tensor];
   double n = 1;
   for (int d = 0; d < t->rank; d++) {
     double of_dim = t->dim[d].num ? 1 : (double)type->dim[d];
-    for (int i = 0; i < t->dim[d].num; i++) of_dim *= (double)size[t->dim[d].letter[i]];
+    for (int i = 0; i < t->dim[d].num; i++) {
+      const msc_letter *l = &rule->letter[t->dim[d].letter[i]];
+      of_dim *= (double)size[t->dim[d].letter[i]];
+      if (l->halo && l->size != type->dim[d]) of_dim *= (double)type->dim[d] / (double)l->size;
+    }
     n *= of_dim;
   }
   return n;
@@ -80,7 +85,7 @@ msc_op_work msc_rule_work(const msc_op *op, const msc_rule *rule, const int64_t 
   msc_op_work w = {.flops = msc_rule_flops(op, rule, size)};
   for (int t = 0; t < rule->num_tensors; t++) {
     const msc_type *type = t < op->num_in ? op->in[t].value->type : op->out[t - op->num_in].type;
-    w.bytes += msc_rule_elems(&rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+    w.bytes += msc_rule_elems(rule, (size_t)t, type, size) * (double)msc_dtype_bytes(type->dtype);
   }
   return w;
 }

@@ -91,7 +91,7 @@ static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 /* The distance between the first and the last element that a window sees. */
 static int64_t reach(const msc_window *w) { return (w->kernel - 1) * w->dilation; }
 
-/* Windows [a, b) see x from a * stride - low; the own part of x is [a * stride, b * stride). */
+/* Windows [a, b) see x from a * stride - lo to b * stride + hi. */
 static void halo_of_x(const msc_window *w, int64_t *lo, int64_t *hi) {
   *lo = w->low;
   *hi = msc_max(0, reach(w) - w->low + 1 - w->stride);
@@ -103,15 +103,7 @@ static void halo_of_y(const msc_window *w, int64_t *lo, int64_t *hi) {
   *hi = (w->low + w->stride - 1) / w->stride;
 }
 
-bool msc_window_aligned(const msc_window *w, int64_t *out_least) {
-  int64_t lo, hi;
-  if (w->y < 1 || w->x != w->y * w->stride || w->low > reach(w)) return false;
-  halo_of_x(w, &lo, &hi);
-  *out_least = msc_max(1, (msc_max(lo, hi) + w->stride - 1) / w->stride);
-  halo_of_y(w, &lo, &hi); /* the gradient is cut alike */
-  *out_least = msc_max(*out_least, msc_max(lo, hi));
-  return *out_least <= w->y;
-}
+bool msc_window_may_be_cut(const msc_window *w) { return w->y > 0 && w->x > 0 && w->low <= reach(w); }
 
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi) {
   *out_lo = *out_hi = 0;
@@ -120,7 +112,13 @@ bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int6
   msc_conv c = msc_conv_of(op);
   if (c.of_x_result) halo_of_y(&c.dim[dim - 2], out_lo, out_hi);
   else halo_of_x(&c.dim[dim - 2], out_lo, out_hi);
-  return *out_lo || *out_hi;
+  return true;
+}
+
+int64_t msc_halo_step(const msc_op *op, int dim) {
+  msc_conv c = msc_conv_of(op);
+  const msc_window *w = &c.dim[dim - 2];
+  return c.of_x_result ? w->x / w->stride : w->y * w->stride;
 }
 
 /* ---- checks ---- */

@@ -130,7 +130,7 @@ static void match_split(propagation *p, const shard_op *o, const msc_value *valu
   dim_lists *v = &p->value[value->id];
   int l = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
   const shard_group *group = &p->g->group[o->group];
-  if (l < 0 || dim->split == v->split[d] || group->digits.num[l] != v->num[d] ||
+  if (l < 0 || group->rule.letter[l].halo || dim->split == v->split[d] || group->digits.num[l] != v->num[d] ||
       memcmp(group->digits.atom[l], v->atom[d], v->num[d]))
     return;
   if (!v->split[d]) {

@@ -252,7 +252,7 @@ static bool has_split(const msc_rule *rule, int letter) {
 }
 
 /* Applies what op o demands to the letters of its group: a letter stays whole if o keeps it whole or has another size
- * for it, and its parts are large enough for o's halo. */
+ * for it, or windows over other elements; what windows slide over is cut where o's windows allow. */
 static void merge_letter(shard_graph *g, const shard_op *o) {
   msc_rule *of_group = &g->group[o->group].rule;
   for (int l = 0; l < o->rule.num_letters; l++) {
@@ -260,8 +260,8 @@ static void merge_letter(shard_graph *g, const shard_op *o) {
     msc_letter *to = &of_group->letter[o->to_group[l]];
     const msc_letter *own = &o->rule.letter[l];
     if (own->role == MSC_REP || (own->size != to->size && !has_split(&o->rule, l))) to->role = MSC_REP;
-    if (own->halo && own->least > to->least) to->least = own->least;
-    to->halo |= own->halo;
+    if (own->halo && to->halo && (own->over != to->over || own->stride != to->stride)) to->role = MSC_REP;
+    if (own->halo) to->halo = true, to->over = own->over, to->stride = own->stride;
   }
 }
 

@@ -204,14 +204,18 @@ static bool has_layout_and_shape(const msc_type *t, const msc_layout *l, const i
   return t->layout == l && !memcmp(t->dim, shape, sizeof *shape * (size_t)t->rank);
 }
 
-/* Checks that a halo is of its operand's layout with equal parts: it moves rows of buffers, padding included. */
+/* Checks that a halo is of its operand's layout, along other dimensions with equal parts: there it moves buffers,
+ * padding included. */
 static bool check_halo_layout(const layout_checker *z, const msc_op *op, const msc_comm_part *p) {
   const msc_value *x = op->in[0].value;
   while (is_halo(x->def)) x = x->def->in[0].value;
   const msc_type *have = whole_of(z, x);
   if (!have) return true;
   msc_layout equal = *have->layout;
-  memset(equal.split, 0, sizeof equal.split);
+  msc_comm_halo h;
+  if (!msc_comm_halo_of(op, &h)) return msc_op_error(op, MSC_E_ROW, "comm: a wrong halo");
+  for (int d = 0; d < equal.rank; d++)
+    if (d != h.dim) equal.split[d] = NULL;
   if (msc_layout_of(z->ctx, z->mesh, &equal) == p->from) return true;
   return msc_op_error(op, MSC_E_SHARDING, "comm: halo of %s, but its operand is a part of %s",
                       msc_layout_print(z->arena, z->mesh, p->from), type_or_unknown(z, have));

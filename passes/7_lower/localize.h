@@ -40,8 +40,8 @@ void localize_finish_comm(localizing *z, msc_op *comm, const msc_type *t, const 
 
 /* ---- halo.c ---- */
 
-/* Fetches the rows that the windows of a convolution or pool read beyond the rank's part, so that along a cut
- * dimension there is no padding, and sets the attributes of op for its part. */
+/* Fetches the rows that the windows of a convolution or pool read, so that along a cut dimension there is no padding,
+ * and sets the attributes of op for its part. */
 void localize_windows(localizing *z, msc_op *op);
 
 #endif

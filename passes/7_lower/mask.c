@@ -12,6 +12,7 @@
  * only padding is not negative. */
 #include <string.h>
 
+#include "ir/conv.h"
 #include "passes/pass.h"
 
 /* A value and the one with its padding replaced, to be used again. */
@@ -176,11 +177,20 @@ static uint32_t without_rows(const msc_op *op, size_t i, uint32_t dims) {
   return one_axis ? dims & ~(1u << axis) : dims;
 }
 
+/* Takes out the dimensions along which windows slide over the operand: what they see of it is fetched without padding
+ * (halo.c). */
+static uint32_t without_windows(const msc_op *op, size_t i, uint32_t dims) {
+  int64_t lo, hi;
+  for (int d = 0; d < op->in[i].value->type->rank; d++)
+    if (dims >> d & 1 && msc_halo_of(op, i, d, &lo, &hi)) dims &= ~(1u << d);
+  return dims;
+}
+
 static void mask_reduced(masker *m, msc_op *op, const msc_rule *rule) {
   for (size_t i = 0; i < op->num_in; i++) {
     msc_reduction how = MSC_SUM;
     unsigned char fill[8];
-    uint32_t dims = without_rows(op, i, uneven_dims(op, rule, i, true, &how));
+    uint32_t dims = without_windows(op, i, without_rows(op, i, uneven_dims(op, rule, i, true, &how)));
     store_identity(how, op->in[i].value->type->dtype, fill);
     mask_operand(m, op, i, dims, fill);
   }

@@ -55,10 +55,10 @@ int64_t msc_received_bytes(const msc_op *comm, size_t i, const msc_layout *from,
 
 /* The digits of the group in which one change of layout moves data; returns their number. */
 static int find_group_digits(const msc_mesh *mesh, const msc_op *comm, const msc_comm_part *part, msc_subaxis *digit) {
-  int64_t halo[3] = {0};
+  msc_comm_halo h;
   if (msc_op_verb(comm) != MSC_HALO) return msc_moved_digits(msc_op_ctx(comm), mesh, part->from, part->to, digit);
-  msc_op_ints(comm, "halo", halo, 3);
-  int first = part->from->first[halo[0]], num = part->from->first[halo[0] + 1] - first;
+  if (!msc_comm_halo_of(comm, &h)) return 0;
+  int first = part->from->first[h.dim], num = part->from->first[h.dim + 1] - first;
   memcpy(digit, part->from->sub + first, (size_t)num * sizeof *digit);
   return num;
 }

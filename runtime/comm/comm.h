@@ -15,10 +15,10 @@
 /* ---- exchange.c ---- */
 
 /* A collective as the plan describes it. broadcast and pairs have no layouts but a local shape, a group, and a root
- * or pairs of members. halo: `from` and `to` are one layout; the destination is the part with `lo` rows of the part
- * before it along `halo_dim` and `hi` rows of the part behind it; outside of the whole tensor the destination has
- * the identity of the reduction. With layouts, `axes` gives the order of the terms of a reduction, major digit
- * first; none: the order of ranks. */
+ * or pairs of members. halo: `from` and `to` are one layout; the destination of the rank with part i of `halo_dim` has
+ * its rows from i * step - lo up to (i + 1) * step + hi; outside of the whole tensor it has the identity of the
+ * reduction. With layouts, `axes` gives the order of the terms of a reduction, major digit first; none: the order of
+ * ranks. */
 typedef struct {
   msc_verb verb;
   mscrt_dtype dtype;
@@ -31,7 +31,7 @@ typedef struct {
   uint32_t root, num_pairs;
   const uint32_t *pairs; /* source, destination, source, ... */
   int halo_dim;
-  int64_t lo, hi;
+  int64_t lo, hi, step;
   /* num_holders > 0: the tensor lies only on the ranks from first_holder on, so many; the layouts are theirs */
   int first_holder, num_holders;
   /* > 0: runs these collectives of the plan at once; then only verb and dtype are set here */

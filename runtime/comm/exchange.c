@@ -45,34 +45,27 @@ static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const
   return NULL;
 }
 
-/* Finds the boxes that a rank gets in a halo: its own part, and rows of the parts before and behind it. */
+/* Finds the boxes that a rank gets in a halo: rows of the parts that have those of its destination. */
 static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, rank_pull *t) {
   const msc_box_layout *l = c->from;
   int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
   const msc_digit *digit = l->digit + l->first[d];
-  int64_t index = msc_group_index(mesh, num, digit, rank), parts = msc_group_size(num, digit),
-          rows[3] = {c->lo, 0, c->hi};
-  msc_box own;
-  msc_box_of(mesh, l, c->shape, rank, &own);
+  int64_t parts = msc_group_size(num, digit), rows = c->lo + c->step + c->hi;
   msc_box_buffer(mesh, l, c->shape, rank, &t->to_box);
-  t->to_box.begin[d] -= c->lo, t->to_box.size[d] += c->lo + c->hi;
-  t->pull.piece = malloc(3 * (sizeof *t->pull.piece + sizeof *t->pull.peer));
+  t->to_box.begin[d] = msc_group_index(mesh, num, digit, rank) * c->step - c->lo, t->to_box.size[d] = rows;
+  t->pull.piece = malloc((size_t)parts * (sizeof *t->pull.piece + sizeof *t->pull.peer));
   if (!t->pull.piece) return no_memory_for_lists();
-  t->pull.peer = (int64_t *)(t->pull.piece + 3);
+  t->pull.peer = (int64_t *)(t->pull.piece + parts);
   t->pull.num_terms = 1;
-  rows[1] = own.size[d];
-  if (msc_box_elems(l->rank, &own) == 0) return NULL; /* the part is empty along another dimension */
-  for (int64_t i = 0, begin = t->to_box.begin[d]; i < 3; begin += rows[i++]) {
-    if (!rows[i]) continue;
-    if (index + i - 1 < 0 || index + i - 1 >= parts) {
-      t->pull.identity = true;
-      continue;
-    }
-    msc_box *piece = &t->pull.piece[t->pull.num_pieces];
-    *piece = own;
-    piece->begin[d] = begin, piece->size[d] = rows[i];
-    t->pull.peer[t->pull.num_pieces++] = msc_group_member(mesh, num, digit, rank, index + i - 1);
+  for (int64_t i = 0; i < parts; i++) {
+    msc_box held, *piece = &t->pull.piece[t->pull.num_pieces];
+    int64_t peer = msc_group_member(mesh, num, digit, rank, i);
+    msc_box_of(mesh, l, c->shape, peer, &held);
+    if (!msc_box_intersect(l->rank, &held, &t->to_box, piece)) continue;
+    t->pull.peer[t->pull.num_pieces++] = peer;
+    rows -= piece->size[d];
   }
+  t->pull.identity = rows > 0;
   return NULL;
 }
 
@@ -264,7 +257,7 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
 void mscrt_largest_destination(const mscrt_collective *c, int64_t *out_size) {
   if (c->to) msc_box_largest(c->to, c->shape, out_size);
   else memcpy(out_size, c->shape, sizeof c->shape);
-  if (c->verb == MSC_HALO) out_size[c->halo_dim] += c->lo + c->hi;
+  if (c->verb == MSC_HALO) out_size[c->halo_dim] = c->lo + c->step + c->hi;
 }
 
 static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l) {

@@ -206,20 +206,19 @@ static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t,
   return NULL;
 }
 
-/* Checks a halo: every part has at least as many rows as its neighbours read. */
+/* Checks a halo: its rows can be counted, and its destination is not too large. */
 static mscrt_status *check_halo_exchange(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  enum { MOST = 1 << 30 };
   MSCRT_CHECK(find_layout_of(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   c->to = c->from;
   if (plan_collective_to(t) != plan_collective_from(t)) return mscrt_bad_plan("a halo changes its layout");
   if (plan_collective_halo_dim(t) >= (uint32_t)c->rank)
     return mscrt_bad_plan("a halo along dimension %u of %d", plan_collective_halo_dim(t), c->rank);
-  int d = c->halo_dim = (int)plan_collective_halo_dim(t);
-  int64_t parts = msc_group_size(c->from->first[d + 1] - c->from->first[d], c->from->digit + c->from->first[d]),
-          rows = c->shape[d] / parts;
-  uint64_t lo = plan_collective_halo_lo(t), hi = plan_collective_halo_hi(t), bytes;
-  if (c->shape[d] % parts || lo > (uint64_t)rows || hi > (uint64_t)rows)
-    return mscrt_bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows of parts of %" PRId64, lo, hi, rows);
-  c->lo = (int64_t)lo, c->hi = (int64_t)hi;
+  uint64_t lo = plan_collective_halo_lo(t), hi = plan_collective_halo_hi(t), step = plan_collective_halo_step(t), bytes;
+  if (lo > MOST || hi > MOST || step < 1 || step > MOST)
+    return mscrt_bad_plan("a halo of %" PRIu64 " and %" PRIu64 " rows beside %" PRIu64, lo, hi, step);
+  c->halo_dim = (int)plan_collective_halo_dim(t);
+  c->lo = (int64_t)lo, c->hi = (int64_t)hi, c->step = (int64_t)step;
   int64_t wide[MSCRT_MAX_RANK];
   mscrt_largest_destination(c, wide);
   return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL

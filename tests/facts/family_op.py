@@ -370,7 +370,7 @@ def halo(given, expected, feature):
     net.g.output("out", y)
     sets = [x for s in (*SEMI, f"device_num={given['devices']}") for x in ("--set", s)]
     text = net.opt("--until=localize", *sets)
-    needs = {int(d): (int(lo), int(hi)) for d, lo, hi in re.findall(r"halo = \[(\d+), (\d+), (\d+)\]", text)}
+    needs = {int(d): (int(lo), int(hi)) for d, lo, hi in re.findall(r"halo = \[(\d+), (\d+), (\d+), \d+\]", text)}
     layout = re.search(r'msc\.layout = "(\[.*?\])", msc\.name = "x"', text)[1]
     slices = msc("layout", "--mesh", f"d={given['devices']}", "--layout", layout, "--shape", listed(shape), "--rank",
                  given["rank"])["slices"][0]

@@ -93,37 +93,44 @@ static void test_refusals(void **state) {
   }
 }
 
-/* Windows of part [a, b) of y, in x: what lies beyond the own part, which begins at a * stride. */
+/* Rows that windows of a part reach before and behind those that it stands over, the step of parts, and the numbers of
+ * parts that are allowed, a mask. */
 static void test_halos(void **state) {
   (void)state;
   static const struct {
-    const char *in, *attrs;
-    int64_t lo, hi, least; /* least 0: not aligned */
+    const char *op, *in, *attrs;
+    int64_t lo, hi, step;
+    unsigned parts;
   } halos[] = {
-    {"1x1x8x1xf32 1x1x3x1xf32", "padding=1,1,0,0", 1, 1, 1},
-    {"1x1x8x1xf32 1x1x7x1xf32", "padding=3,3,0,0", 3, 3, 3},
-    {"1x1x8x1xf32 1x1x3x1xf32", "padding=2,2,0,0 dilation=2,1", 2, 2, 2},
-    {"1x1x8x1xf32 1x1x3x1xf32", "padding=0,2,0,0", 0, 2, 2},
-    {"1x1x8x1xf32 1x1x3x1xf32", "padding=1,0,0,0 stride=2,1", 1, 0, 1},
-    {"1x1x8x1xf32 1x1x7x1xf32", "padding=3,2,0,0 stride=2,1", 3, 2, 2},
-    {"1x1x8x1xf32 1x1x2x1xf32", "stride=2,1", 0, 0, 1},
-    {"1x1x8x1xf32 1x1x1x1xf32", "stride=2,1", 0, 0, 1},
-    {"1x1x8x1xf32 1x1x3x1xf32", "", 0, 0, 0},
-    {"1x1x2x1xf32 1x1x7x1xf32", "padding=3,3,0,0", 0, 0, 0}, /* wider than all there is */
+      {"conv2d", "1x1x8x1xf32 1x1x3x1xf32", "padding=1,1,0,0", 1, 1, 8, 0x1fe},
+      {"conv2d", "1x1x8x1xf32 1x1x7x1xf32", "padding=3,3,0,0", 3, 3, 8, 0x1fe},
+      {"conv2d", "1x1x8x1xf32 1x1x3x1xf32", "padding=2,2,0,0 dilation=2,1", 2, 2, 8, 0x1fe},
+      {"conv2d", "1x1x8x1xf32 1x1x3x1xf32", "padding=0,2,0,0", 0, 2, 8, 0x1fe},
+      {"conv2d", "1x1x8x1xf32 1x1x3x1xf32", "padding=1,0,0,0 stride=2,1", 1, 0, 8, 0x1e & ~(1u << 3)}, /* 3, 3 and 2 */
+      {"conv2d", "1x1x8x1xf32 1x1x7x1xf32", "padding=3,2,0,0 stride=2,1", 3, 2, 8, 0x1e & ~(1u << 3)},
+      {"conv2d", "1x1x8x1xf32 1x1x2x1xf32", "stride=2,1", 0, 0, 8, 0x1e & ~(1u << 3)},
+      {"conv2d", "1x1x8x1xf32 1x1x1x1xf32", "stride=2,1", 0, 0, 8, 0x1e & ~(1u << 3)},
+      {"conv2d", "1x1x8x1xf32 1x1x3x1xf32", "", 0, 2, 6, 0x7e},
+      {"conv2d", "1x1x7x1xf32 1x1x3x1xf32", "padding=1,1,0,0 stride=2,1", 1, 0, 8, 0x1e & ~(1u << 1 | 1u << 3)},
+      {"conv2d_transpose", "1x1x4x1xf32 1x1x7x1xf32", "size=8,1 padding=3,2,0,0 stride=2,1", 1, 2, 4,
+       0x1e & ~(1u << 3)},
+      {"conv2d_transpose", "1x1x6x1xf32 1x1x3x1xf32", "size=8,1", 2, 0, 8, 0x7e},
   };
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_module *m = msc_module_new(ctx);
   for (size_t i = 0; i < sizeof halos / sizeof *halos; i++) {
-    msc_op *op = one_op(m, "conv2d", halos[i].in, halos[i].attrs, 1);
-    int64_t lo, hi, least = 0;
+    msc_op *op = one_op(m, halos[i].op, halos[i].in, halos[i].attrs, 1);
+    msc_rule rule;
+    int64_t lo, hi;
+    unsigned parts = 0;
     assert_non_null(op);
-    msc_conv c = msc_conv_of(op);
-    if (!msc_window_aligned(&c.dim[0], &least)) least = 0;
-    assert_int_equal(least, halos[i].least);
-    msc_halo_of(op, 0, 2, &lo, &hi);
-    if (!least) continue;
-    if (lo != halos[i].lo || hi != halos[i].hi)
-      fail_msg("%s %s: %d and %d", halos[i].in, halos[i].attrs, (int)lo, (int)hi);
+    assert_true(msc_rule_of(op, msc_context_arena(ctx), &rule));
+    const msc_letter *h = &rule.letter[msc_find_letter(&rule, 'h')];
+    for (int64_t n = 1; n < 32; n++) parts |= msc_letter_allows(h, n) ? 1u << n : 0;
+    assert_true(msc_halo_of(op, 0, 2, &lo, &hi));
+    if (lo != halos[i].lo || hi != halos[i].hi || msc_halo_step(op, 2) != halos[i].step || parts != halos[i].parts)
+      fail_msg("%s %s: %d and %d, step %d, parts %x", halos[i].in, halos[i].attrs, (int)lo, (int)hi,
+               (int)msc_halo_step(op, 2), parts);
     assert_false(msc_halo_of(op, 1, 2, &lo, &hi));
   }
   msc_context_free(ctx);

@@ -426,14 +426,13 @@ static void broadcast_and_pairs(void **state) {
   expect_all_well(&j);
 }
 
-/* The part along dimension 1 with two rows of the part before and one of the next; -inf or 0 beside the whole. */
+/* The columns that the halo names; -inf or 0 beside the whole. */
 static void expect_halo(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, void *out) {
-  msc_box own, one = {.size = {1, 1, 1}};
-  msc_box_of(mesh, c->from, c->shape, rank, &own);
-  int64_t wide = own.size[1] + c->lo + c->hi;
-  for (int64_t i = 0, k = 0; i < own.size[0]; i++)
-    for (int64_t j = 0; j < wide; j++, k++) {
-      one.begin[0] = own.begin[0] + i, one.begin[1] = own.begin[1] + j - c->lo;
+  msc_box one = {.size = {1, 1, 1}};
+  int64_t part = msc_group_index(mesh, c->from->num, c->from->digit, rank);
+  for (int64_t i = 0, k = 0; i < c->shape[0]; i++)
+    for (int64_t j = -c->lo; j < c->step + c->hi; j++, k++) {
+      one.begin[0] = i, one.begin[1] = part * c->step + j;
       bool beside = one.begin[1] < 0 || one.begin[1] >= c->shape[1];
       put_value(c->dtype, out, k,
                 !beside                   ? value_at(element_of(c, &one, 0), 0, c->dtype)
@@ -443,32 +442,41 @@ static void expect_halo(const msc_box_mesh *mesh, const mscrt_collective *c, int
 }
 
 static int halos(const place *p) {
-  static const int64_t shapes[][2] = {{3, 24}, {1, 6}, {400, 600}};
+  static const struct {
+    int64_t shape[2], lo, hi, step[2]; /* of a cut in 6 parts, and in 3 */
+  } cases[] = {{{3, 24}, 2, 1, {4, 8}},
+               {{1, 6}, 1, 1, {1, 2}},
+               {{400, 600}, 2, 1, {100, 200}},
+               {{2, 23}, 0, 2, {4, 7}},  /* parts of 4, the last of 3; of 8, 8 and 7 */
+               {{2, 7}, 3, 5, {2, 3}},   /* parts of 2, 2, 2, 1, 0 and 0 */
+               {{3, 12}, 0, 0, {1, 5}}}; /* fewer columns than a part has */
+  enum { NUM = 2 * sizeof cases / sizeof *cases };
   msc_box_mesh mesh = {.num_axes = 2, .size = {2, 3}};
   mscrt_partitions parts;
-  mscrt_exchange e[6];
-  mscrt_collective c[6];
-  layout_room room[6];
+  mscrt_exchange e[NUM];
+  mscrt_collective c[NUM];
+  layout_room room[NUM];
   bench b = {.mesh = &mesh};
   mscrt_status *s = mscrt_partitions_new(6, &parts);
-  for (int i = 0; i < 6 && !s; i++) {
-    const msc_box_layout *l = layout_of(&mesh, i % 2 ? ";1" : ";01", 2, &room[i]);
+  for (int i = 0; i < NUM && !s; i++) {
+    const msc_box_layout *l = layout_of(&mesh, i % 2 ? ";1" : i % 4 ? ";10" : ";01", 2, &room[i]);
     c[i] = (mscrt_collective){.verb = MSC_HALO,
                               .dtype = MSCRT_F32,
                               .reduction = i % 2 ? MSC_MAX : MSC_SUM,
                               .rank = 2,
-                              .shape = {shapes[i / 2][0], shapes[i / 2][1]},
+                              .shape = {cases[i / 2].shape[0], cases[i / 2].shape[1]},
                               .from = l,
                               .to = l,
                               .halo_dim = 1,
-                              .lo = i == 2 ? 1 : 2,
-                              .hi = 1};
+                              .lo = cases[i / 2].lo,
+                              .hi = cases[i / 2].hi,
+                              .step = cases[i / 2].step[i % 2]};
     s = mscrt_exchange_make(&mesh, p->rank, &c[i], &parts, comm_api->sends, &e[i]);
   }
   if (!s) s = open_bench(&b, p, parts.num, 1);
   int code = say(p, s);
   float *expected = calloc(400 * 700, sizeof *expected);
-  for (int i = 0; i < 6 && !code; i++) {
+  for (int i = 0; i < NUM && !code; i++) {
     expect_halo(&mesh, &c[i], p->rank, expected);
     code = e[i].dst_bytes == (uint64_t)e[i].elems * 4 ? check(&b, &c[i], &e[i], expected, false) : 52;
     mscrt_exchange_free(&e[i]);

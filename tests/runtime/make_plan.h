@@ -54,7 +54,7 @@ typedef struct {
   uint32_t from, to;
   uint8_t reduction;
   uint32_t halo_dim;
-  uint64_t lo, hi;
+  uint64_t lo, hi, step;
   uint32_t num_members, members[4];
 } collective_text;
 typedef struct {
@@ -211,6 +211,7 @@ static void put_collective(flatbuf_builder *b, const collective_text *c) {
   plan_collective_put_halo_dim(b, c->halo_dim);
   plan_collective_put_halo_lo(b, c->lo);
   plan_collective_put_halo_hi(b, c->hi);
+  plan_collective_put_halo_step(b, c->step);
   if (c->num_members) plan_collective_put_members(b, c->num_members, c->members);
   flatbuf_end(b);
 }

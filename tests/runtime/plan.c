@@ -182,7 +182,7 @@ CASE(collective_verb, t->collective[0].verb = MSC_SHARD)
 CASE(halo_layout, (t->collective[0].verb = MSC_HALO, t->collective[0].lo = 1))
 CASE(halo_dim, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].halo_dim = 2))
 CASE(halo_rows, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].hi = 7))
-CASE(halo_bytes, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].lo = 1))
+CASE(halo_bytes, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].step = 7))
 CASE(collective_layout, t->collective[0].to = 3)
 CASE(collective_none, t->collective[0].from = 99)
 /* Two sums at once, each in place. */
@@ -232,7 +232,7 @@ static const false_case false_cases[] = {
    {"destination: 191 bytes where 192 are needed", collective_small},
   {"source and destination overlap", collective_overlap}, {"collective 0: unknown verb", collective_verb},
   {"collective 0: a halo changes its layout", halo_layout}, {"collective 0: a halo along dimension 2 of 2", halo_dim},
-   {"collective 0: a halo of 0 and 7 rows of parts of 6", halo_rows},
+   {"collective 0: a halo of 0 and 7 rows beside 0", halo_rows},
   {"call 3 of sum: its values overlap", members_overlap}, {"call 3 of sum: its values overlap", members_cross},
    {"call 3 of sum: 2 buffers", members_missing},
   {"collective 2: member 1 is entry 2, which is none before it", member_later},

@@ -15,8 +15,19 @@ static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *ou
   msc_rule_sizes(m->rule, own, out_size);
 }
 
-/* The time to receive the rows of neighbouring parts that windows reach, for each operand and each dimension that is
- * cut. It takes the slowest level of links, over which some neighbours of a cut over all ranks talk. */
+/* The most rows of a dimension of so many that a rank receives: those that windows reach before and behind its part of
+ * `own` windows, and those by which its part of the operand begins elsewhere. */
+static int64_t received_rows(const msc_op *op, int dim, int64_t rows, int64_t parts, int64_t own, int64_t reach) {
+  msc_conv c = msc_conv_of(op);
+  const msc_window *w = &c.dim[dim - 2];
+  int64_t part = (rows + parts - 1) / parts,
+          step = c.of_x_result ? (w->x + parts - 1) / parts / w->stride : own * w->stride,
+          shift = (step > part ? step - part : part - step) * (parts - 1);
+  return msc_min(part + reach, reach + shift);
+}
+
+/* The time to receive the rows of other parts that windows see, for each operand and each dimension that is cut. It
+ * takes the slowest level of links, over which some neighbours of a cut over all ranks talk. */
 static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                        const int64_t *size) {
   int64_t ns = 0;
@@ -32,9 +43,12 @@ static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_
       int l = own->dim[d].num ? own->dim[d].letter[0] : -1;
       if (l < 0 || size[l] == m->rule->letter[l].size || !msc_halo_of(m->op, t, d, &lo, &hi)) continue;
       const msc_type *type = shard_tensor_type(of->g->ctx, v, m, (int)t);
-      double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
-      double bytes = msc_rule_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
-      int64_t peers = (lo > 0) + (hi > 0);
+      int64_t whole = m->rule->letter[l].size, parts = (whole + size[l] - 1) / size[l],
+              received = received_rows(m->op, d, type->dim[d], parts, size[l], lo + hi), peers = 1 + (lo > 0 && hi > 0);
+      if (!received) continue;
+      double rows = (double)size[l] * (double)type->dim[d] / (double)whole;
+      double bytes =
+          msc_rule_elems(m->rule, t, type, size) / rows * (double)received * (double)msc_dtype_bytes(type->dtype);
       ns += msc_cost_collective(cost, &(msc_cost_transfer){MSC_EXCHANGE, level, peers + 1, (int64_t)bytes, peers});
     }
   }
@@ -78,7 +92,7 @@ int64_t shard_accumulate_ns(const shard_model *of, const msc_cost *cost, const s
   int64_t size[MSC_MAX_LETTERS];
   local_sizes(m, parts, size);
   const msc_type *type = shard_tensor_type(of->g->ctx, v, m, g);
-  double bytes = msc_rule_elems(&m->rule->tensor[g], type, size) * (double)msc_dtype_bytes(type->dtype);
+  double bytes = msc_rule_elems(m->rule, (size_t)g, type, size) * (double)msc_dtype_bytes(type->dtype);
   return msc_cost_work(cost, type->dtype, 0, bytes); /* the product that makes it reads the sum, too */
 }
 
@@ -107,7 +121,7 @@ double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const sha
   for (int t = 0; t < 64 && m->kept >> t; t++) {
     if (!(m->kept >> t & 1)) continue;
     const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
-    double own = msc_rule_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+    double own = msc_rule_elems(m->rule, (size_t)t, type, size) * (double)msc_dtype_bytes(type->dtype);
     bool tied = *out_parameters && t < info->num_operands && info->operand[t].tied >= 0;
     bytes += tied && zero->stage ? own / (double)count_sharing_ranks(of, zero, m, t, size) : own;
   }

@@ -93,7 +93,7 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   for (int l = 0; l < r->num_letters; l++)
     put_word(s, (uint64_t)r->letter[l].role << 8 | r->letter[l].reduction | (uint64_t)r->letter[l].size << 16);
   for (int l = 0; l < r->num_letters; l++)
-    if (r->letter[l].halo) put_word(s, (uint64_t)r->letter[l].least);
+    if (r->letter[l].halo) put_word(s, (uint64_t)r->letter[l].over);
   put_windows(s, m->op);
   for (int t = 0; t < r->num_tensors; t++) {
     put_word(s, (uint64_t)(uintptr_t)shard_tensor_type(s->g->ctx, v, m, t));

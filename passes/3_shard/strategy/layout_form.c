@@ -105,6 +105,12 @@ static bool report_bad_cut(const layout_reader *p, int tensor, int dim, int64_t 
     return msc_op_error(p->op, MSC_E_STRATEGY,
                         "%s: dimension %d of %s has %" PRId64 " elements, fewer than %s has parts",
                         annotation(p, tensor), dim, operand, t->dim[dim], here);
+  const msc_letter *l = &p->group->rule.letter[letters->letter[0]];
+  if (l->halo && l->size >= parts && l->over >= parts)
+    return msc_op_error(p->op, MSC_E_STRATEGY,
+                        "%s: %" PRId64 " elements that the windows of %s see, %" PRId64
+                        " apart, cannot be cut by %s: parts begin between two windows",
+                        annotation(p, tensor), l->over, msc_kind_name(p->op->kind), l->stride, here);
   return msc_op_error(p->op, MSC_E_STRATEGY,
                       "%s: dimension %d of %s has %" PRId64 " elements, which %s does not divide in %s",
                       annotation(p, tensor), dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
@@ -161,11 +167,13 @@ static bool take_sizes(layout_reader *p, int tensor, int dim, const int64_t *spl
   const int64_t *known = p->group->split[l];
   bool others = tensor >= p->op->num_in && p->tensor[l] != tensor; /* a result of decided letters: pin.c checks it */
   if (known == split || others) return true;
-  if (letters->num != 1 || p->tensor[l] != tensor)
+  const char *why = letters->num != 1               ? " in an op that merges dimensions"
+                    : p->group->rule.letter[l].halo ? ": windows slide over it"
+                    : p->tensor[l] != tensor        ? ": another tensor has the same letter with other parts"
+                                                    : NULL;
+  if (why)
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: dimension %d of %s cannot have parts of chosen sizes%s",
-                        annotation(p, tensor), dim, shard_tensor_text(p->g, p->op, tensor),
-                        letters->num == 1 ? ": another tensor has the same letter with other parts"
-                                          : " in an op that merges dimensions");
+                        annotation(p, tensor), dim, shard_tensor_text(p->g, p->op, tensor), why);
   shard_set_split(p->g, (int)(p->group - p->g->group), l, split);
   return true;
 }

@@ -59,6 +59,11 @@ static bool check_shape_of_tuple(const tuple_reader *d) {
 
 /* ---- one dimension ---- */
 
+/* Can the letter be cut into p equal parts; of windows, those or what they slide over? */
+static bool is_divisible(const msc_letter *l, int64_t p) {
+  return msc_letter_allows(l, p) && (l->size % p == 0 || (l->halo && l->over % p == 0));
+}
+
 /* Splits p parts of a dimension among its letters, major first; false: the sizes do not allow it. */
 static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_t p, int64_t *out_parts) {
   if (dim->split) { /* the op itself names the parts: all of them, or one */
@@ -69,7 +74,7 @@ static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_
     const msc_letter *l = &rule->letter[dim->letter[i]];
     int64_t take = p < l->size ? p : l->size;
     out_parts[i] = take > 1 ? take : 1;
-    if (take > 1 && (!msc_letter_allows(l, take) || l->size % take || p % take)) return false;
+    if (take > 1 && (!is_divisible(l, take) || p % take)) return false;
     p /= out_parts[i];
   }
   return p == 1;

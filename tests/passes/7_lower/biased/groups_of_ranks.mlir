@@ -13,7 +13,7 @@ module attributes {msc.mesh = #msc.mesh<"x=2,y=2">, msc.target = "cuda"} {
 module attributes {msc.mesh = #msc.mesh<"x=2,y=2">, msc.target = "cuda"} {
   "msc.func"() ({
   ^bb0(%x: tensor<2x2x4x4xf32>, %w: tensor<3x2x3x3xf32>, %b: tensor<1x3x1x1xf32>):
-    %0 = "msc.comm"(%x) {dims = [2, 2, 6, 4], from = ["[{},{x},{y},{}]"], halo = [2, 1, 1], part_of = [tensor<2x4x12x4xf32, #msc.layout<"[{},{x},{y},{}]">>], reduction = "sum", shape = [2, 4, 8, 4], to = ["[{},{x},{y},{}]"], verb = "halo"} : (tensor<2x2x4x4xf32>) -> tensor<2x2x6x4xf32>
+    %0 = "msc.comm"(%x) {dims = [2, 2, 6, 4], from = ["[{},{x},{y},{}]"], halo = [2, 1, 1, 4], part_of = [tensor<2x4x12x4xf32, #msc.layout<"[{},{x},{y},{}]">>], reduction = "sum", shape = [2, 4, 8, 4], to = ["[{},{x},{y},{}]"], verb = "halo"} : (tensor<2x2x4x4xf32>) -> tensor<2x2x6x4xf32>
     %1 = "msc.biased_conv2d"(%0, %w, %b) {any_order = true, groups = 1 : i64, library = true, padding = [0, 0, 1, 1], part_of = [tensor<2x6x8x4xf32, #msc.layout<"[{},{x},{y},{}]">>], relu = true} : (tensor<2x2x6x4xf32>, tensor<3x2x3x3xf32>, tensor<1x3x1x1xf32>) -> tensor<2x3x4x4xf32>
     "msc.return"(%1) : (tensor<2x3x4x4xf32>) -> ()
   }) {arg_attrs = [{msc.layout = "[{},{x},{y},{}]", msc.shape = [2, 4, 8, 4]},
