@@ -9,12 +9,11 @@ import json
 import math
 import os
 import random
-import struct
 import subprocess
 import sys
 import tempfile
 
-from network import write_npy
+from network import read_weights, write_npy
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 TARGET = os.environ.get("MSC_TEST_TARGET", "cpu")
@@ -85,19 +84,6 @@ def check(what, ok):
 
 def optimizer_text(name):
     return f'kind = "{name.split()[0]}", lr = {LR} : f32, lazy = true{KINDS[name]}'
-
-
-def read_weights(path):
-    with open(path, "rb") as file:
-        raw = file.read()
-    (size,) = struct.unpack("<Q", raw[:8])
-    head = json.loads(raw[8:8 + size])
-    out = {}
-    for name, entry in head.items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = entry["data_offsets"]
-            out[name] = array.array("f", raw[8 + size + begin:8 + size + end])
-    return out
 
 
 def compile_model(text, keys, code=0, options=()):

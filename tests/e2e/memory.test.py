@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 
+from network import read_weights
 from program import attempt, call, finish, need_package
 
 need_package(loads_library=True)
@@ -61,18 +62,6 @@ def write_tensors(path, tensors):
         out.write(len(text).to_bytes(8, "little") + text + data)
 
 
-def read_tensors(path):
-    with open(path, "rb") as file:
-        text = file.read(int.from_bytes(file.read(8), "little"))
-        data = file.read()
-    return {
-        name: array.array("f", data[slice(*e["data_offsets"])]) for name, e in json.loads(text).items()
-        if name != "__metadata__"
-    }
-
-
-# ---- one step ----
-
 def step(n, build, shapes, trained=()):
     """Parameters a, b .. of random numbers, of n x n or as `shapes` says, and a constant c; `build` gives what is to
     be summed up.  Returns the parameters before and after a step of lr 1, and c."""
@@ -101,7 +90,7 @@ def step(n, build, shapes, trained=()):
                 plan.save(after)
         except Error as e:
             sys.exit(f"{n}: {e}")
-        new = read_tensors(after)
+        new = read_weights(after)
     return kept, new, c
 
 

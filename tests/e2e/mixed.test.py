@@ -3,14 +3,13 @@
 (make_mixed.py), the same for any number of ranks, parallel optimizer and pipeline, also in micro-batches; a step whose
 gradients overflow f16 changes nothing but loss_scale.  Convolutions drift apart within a few steps whoever rounds
 their terms: of `channels` the first losses are compared, and how far the first gradients are from those in f32."""
-import array
 import json
 import math
 import os
 import sys
 import tempfile
 
-from network import Network
+from network import Network, read_weights
 from networks import words
 from program import call
 
@@ -56,17 +55,8 @@ class Case:
         plan, _ = self.compile(1, [key], *options)
         trained = os.path.join(self.folder, "trained.safetensors")
         call(MSC, "run", plan, "-n", "1", "--in-order", "--steps", "1", "--save", trained, *self.inputs)
-        before, after = parameters_of(self.inputs[1]), parameters_of(trained)
+        before, after = read_weights(self.inputs[1]), read_weights(trained)
         return {name: [a - b for a, b in zip(after[name], before[name])] for name in before}
-
-
-def parameters_of(path):
-    """The numbers of each parameter in a file in the format safetensors."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        numbers = file.read()
-    return {name: array.array("f", numbers[slice(*entry["data_offsets"])])
-            for name, entry in header.items() if name != "__metadata__"}
 
 
 def near(what, losses, expected, tolerance):

@@ -91,6 +91,17 @@ def write_gpt(rng, layers, samples, seq, batch, vocab, *options):
          "gpt.fbs")
 
 
+def read_weights(path):
+    """The f32 numbers of each tensor in a file in the format safetensors."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        numbers = file.read()
+    return {
+        name: array.array("f", numbers[slice(*entry["data_offsets"])])
+        for name, entry in header.items() if name != "__metadata__" and entry["dtype"] == "F32"
+    }
+
+
 def write_npy(path, numbers, shape):
     kind = {"i": "<i4", "q": "<i8"}.get(numbers.typecode, "<f4")
     dims = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")

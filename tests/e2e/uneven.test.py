@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from network import write_npy
+from network import read_weights, write_npy
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, STEPS, ROWS, WIDTH, HIDDEN, CLASSES = 7, 6, 13, 5, 11, 5
@@ -59,17 +59,6 @@ def call(words):
     return done.stdout
 
 
-def numbers_of(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    header = 8 + int.from_bytes(data[:8], "little")
-    names = json.loads(data[8:header])
-    return {
-        n: list(array.array("f", data[header + e["data_offsets"][0]:header + e["data_offsets"][1]]))
-        for n, e in names.items()
-    }
-
-
 def train(folder, data, name, ranks, keys, layouts):
     path, plan, weights = (os.path.join(folder, name + end) for end in (".mlir", ".bin", ".safetensors"))
     with open(path, "w") as file:
@@ -84,7 +73,7 @@ def train(folder, data, name, ranks, keys, layouts):
     lines = [json.loads(line) for line in call(run + ["--save", weights]).splitlines()]
     again = [json.loads(line) for line in call(run + ["--init", weights]).splitlines()]
     losses = [line["loss"] for line in lines + again if "loss" in line]
-    return losses, [line["accuracy"] for line in lines if "accuracy" in line], numbers_of(weights)
+    return losses, [line["accuracy"] for line in lines if "accuracy" in line], read_weights(weights)
 
 
 def near(a, b):

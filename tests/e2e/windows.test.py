@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from network import write_npy
+from network import read_weights, write_npy
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 IMAGES, STEPS, CHANNELS = 2, 2, 2
@@ -110,16 +110,6 @@ def call(words):
     return done.stdout
 
 
-def numbers_of(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    header = 8 + int.from_bytes(data[:8], "little")
-    return {
-        n: array.array("f", data[header + e["data_offsets"][0]:header + e["data_offsets"][1]])
-        for n, e in json.loads(data[8:header]).items()
-    }
-
-
 def train(folder, data, text, mesh):
     path, plan, weights = (os.path.join(folder, name) for name in ("m.mlir", "p.bin", "w.safetensors"))
     with open(path, "w") as file:
@@ -133,7 +123,7 @@ def train(folder, data, text, mesh):
     call([MSC, "compile", path, "-o", plan] + [w for k in keys for w in ("--set", k)])
     out = call([MSC, "run", plan, "-n", str(ranks), "--in-order", "--json", "--save", weights, "--data"] + data)
     losses = [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line]
-    return losses, numbers_of(weights)
+    return losses, read_weights(weights)
 
 
 def near(a, b):
