@@ -161,6 +161,12 @@ static bool copy_with_wanted_layouts(const msc_op *op, msc_arena *arena, msc_op 
   return true;
 }
 
+/* Is it a sum over all ranks, whatever the mesh will be?  A model may have it (pass hybrid); other collectives change
+ * shapes with the number of ranks. */
+static bool is_over_all_ranks(const msc_op *op) {
+  return op->kind == OP_all_reduce && !msc_func_attr(op->block->func, MSC_FACT(partitioned));
+}
+
 bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
   bool any = has_layouts(op), manual = (info->flags & MSC_COLLECTIVE) && msc_op_attr(op, "axes");
@@ -174,7 +180,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   if (op->kind == OP_comm && !any)
     return manual ? op->num_in == 1 || msc_op_error(op, MSC_E_ROW, "comm: with axes it is of one value")
                   : check_comm(op, arena);
-  if (!any && !manual && msc_verb_is(info->verb, MSC_VERB_RELAYOUT))
+  if (!any && !manual && msc_verb_is(info->verb, MSC_VERB_RELAYOUT) && !is_over_all_ranks(op))
     return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
   /* A rank sends its part, partial or not, to a rank with the same part. */

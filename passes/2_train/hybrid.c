@@ -4,7 +4,8 @@
  * The objective is the sum of the losses of all r ranks. A parameter is equal on all ranks, so its gradient is summed
  * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
  * stays. With the parallel optimizer (zero, all stages alike) each rank keeps a part of the parameter, of its gradient
- * and of its state: the step begins with an all_gather of the parameter, and a reduce_scatter sums the gradient.
+ * and of its state: the step begins with an all_gather of the parameter, and a reduce_scatter sums the gradient. An
+ * all_reduce without axes is over all ranks.
  * Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
  * random_layout.c decides what masks are drawn for; localize gives the arguments their layouts. */
 #include "ir/fact.h"
@@ -52,6 +53,32 @@ static bool check_hybrid_func(hybrid *h) {
       ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
                      "parameter '%s': layerwise_parallel of a single number is not supported yet; give it shape [1]",
                      msc_name_of_arg(h->f, i));
+  return ok;
+}
+
+/* ---- collectives without axes ---- */
+
+static bool is_over_all_ranks(const msc_op *op) {
+  return op->kind == OP_all_reduce && !msc_op_attr(op, "axes") && !op->in[0].value->type->layout;
+}
+
+static void name_all_axes(const hybrid *h, const msc_block *b) {
+  for (msc_op *op = b->first; op; op = op->next) {
+    if (op->body) name_all_axes(h, op->body);
+    if (is_over_all_ranks(op)) msc_op_set(op, "axes", h->axes);
+  }
+}
+
+/* Reports, in another mode, sums over ranks: there the program is written for one device. */
+static bool refuse_sums_over_ranks(const msc_pass_ctx *pass, const msc_block *b) {
+  bool ok = true;
+  for (const msc_op *op = b->first; op; op = op->next) {
+    if (op->body) ok &= refuse_sums_over_ranks(pass, op->body);
+    if (is_over_all_ranks(op))
+      ok = msc_op_error(op, MSC_E_UNSUPPORTED,
+                        "%s: a model says in parallel_mode hybrid_parallel what each rank does, not in %s",
+                        msc_op_title(op), msc_config_text(pass->config, MSC_KEY_parallel_mode));
+  }
   return ok;
 }
 
@@ -199,10 +226,12 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
     if (msc_is_layerwise(h.f, i))
       msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc,
                   "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_name_of_arg(h.f, i));
+  if (h.f && !is_mode) MSC_TRY(refuse_sums_over_ranks(pass, h.f->body));
   if (!h.f || !is_mode || msc_func_attr(h.f, MSC_FACT(manual))) return msc_not_asked_for(pass);
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
-  MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h) && msc_place_draws(h.f, pass->scratch, full_batch) &&
-          cut_parameters(&h) && combine_results(&h));
+  MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h));
+  name_all_axes(&h, h.f->body);
+  MSC_TRY(msc_place_draws(h.f, pass->scratch, full_batch) && cut_parameters(&h) && combine_results(&h));
   msc_func_put(h.f, msc_fact_manual(true));
   pass->changes_meaning = true;
   return true;
