@@ -454,7 +454,7 @@ typedef struct {
   int64_t steps;           /* training steps done */
   int threads;
   uint64_t arena_bytes;    /* parameters, state, inputs and scratch of this rank */
-  uint64_t received_bytes; /* by collectives, from other ranks */
+  uint64_t received_bytes; /* by collectives, from other ranks, and from servers of parameters */
   /* With `measure`, times summed over all sections run so far: of calls; of collectives, including waiting for other
    * ranks; in which only collectives ran; from the begin of each section to its end. */
   int64_t compute_ns, collective_ns, exposed_ns, section_ns;

@@ -202,6 +202,24 @@ void mscrt_run_lazy(void *const *buffers, int64_t begin, int64_t end, const int6
   if (ok) find_update_rows(is_double)(&c, begin, end);
 }
 
+void mscrt_find_lazy_rows(void *const *buffers, const int64_t *d, mscrt_lazy_rows *out_rows) {
+  uint32_t numbers = 1 + (uint32_t)num_states(d[MSC_LAZY_KIND]), table = numbers + 3;
+  int64_t given = d[MSC_LAZY_GIVEN];
+  table += (d[MSC_LAZY_KIND] == MSC_LAZY_ADAM) + !!(given & MSC_LAZY_OK) + !!(given & MSC_LAZY_RATE);
+  *out_rows = (mscrt_lazy_rows){.table = table,
+                                .num = d[MSC_LAZY_NUM],
+                                .row_bytes = (uint64_t)d[MSC_LAZY_INNER] * (d[MSC_LAZY_DTYPE] == MSCRT_F64 ? 8 : 4),
+                                .start = d[MSC_LAZY_START],
+                                .rows = d[MSC_LAZY_N],
+                                .wide = d[MSC_LAZY_INDEX_DTYPE] == MSCRT_I64,
+                                .numbers = buffers[numbers]};
+}
+
+int64_t mscrt_lazy_row(const mscrt_lazy_rows *l, int64_t i) {
+  int64_t row = (l->wide ? ((const int64_t *)l->numbers)[i] : ((const int32_t *)l->numbers)[i]) - l->start;
+  return row < 0 || row >= l->rows ? -1 : row;
+}
+
 static bool suffices(uint64_t bytes, int64_t rows, int64_t inner, int64_t each) {
   int64_t need;
   return !__builtin_mul_overflow(rows, inner, &need) && !__builtin_mul_overflow(need, each, &need) &&

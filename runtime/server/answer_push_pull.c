@@ -64,12 +64,29 @@ static void answer_word(const mscrt_serving *o, visitor *v, mscrt_server_word wo
   answer(o, v, word, 0, 0, NULL, NULL, 0);
 }
 
+/* Answers with spans of the values, of `bytes` bytes in all, and with these, or puts these at lent. */
+static void answer_changes(const mscrt_serving *o, visitor *v, int64_t num, const mscrt_value_span *span,
+                           uint64_t bytes, char *lent) {
+  answer(o, v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), num, NULL, NULL, 0);
+  uint64_t of_spans = (uint64_t)num * sizeof *span, need = v->out_bytes + of_spans + (lent ? 0 : bytes);
+  if (!mscrt_grow_bytes(&v->out, &v->out_room, need)) {
+    v->out_bytes = 0, v->ends = true;
+    return;
+  }
+  if (num) memcpy(v->out + v->out_bytes, span, of_spans);
+  char *to = lent ? lent : (char *)v->out + v->out_bytes + of_spans;
+  for (int64_t i = 0; i < num; to += span[i++].bytes)
+    memcpy(to, (const char *)o->values + span[i].at, span[i].bytes);
+  v->out_bytes = need;
+}
+
 /* ---- frames ---- */
 
 static bool is_valid_head(const mscrt_serving *o, const mscrt_server_head *h) {
   if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_SET) return false;
   if (h->word == MSCRT_ASK_SET) return !h->all;
   if (h->word == MSCRT_ASK_LEND) return !h->all && h->num > 0;
+  if (h->word == MSCRT_ASK_CHANGES || h->word == MSCRT_ASK_CHANGES_LENT) return o->value_bytes && !h->num && !h->all;
   if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
   return h->all <= 1 && h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
 }
@@ -148,9 +165,9 @@ static void handle_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h
       answer_word(o, v, MSCRT_ANSWER_BAD);
       return;
     }
-  uint64_t bytes = o->value_bytes ? o->value_bytes : o->row_bytes, version = mscrt_shard_version(o->shard);
+  uint64_t bytes = o->row_bytes, version = mscrt_shard_version(o->shard);
   bool lent = h->word == MSCRT_ASK_PULL_LENT;
-  if (lent && (uint64_t)h->num > v->lent_bytes / bytes) {
+  if (o->value_bytes || (lent && (uint64_t)h->num > v->lent_bytes / bytes)) {
     answer_word(o, v, MSCRT_ANSWER_BAD);
     return;
   }
@@ -158,6 +175,19 @@ static void handle_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h
   if (v->waits) return;
   if (lent) copy_rows(v->lent, h->num, o->values, rows, bytes);
   answer(o, v, MSCRT_ANSWER_VALUES, version, h->num, lent ? NULL : o->values, rows, bytes);
+}
+
+static void handle_changes(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  bool lent = h->word == MSCRT_ASK_CHANGES_LENT;
+  const mscrt_value_span *span;
+  int64_t num;
+  uint64_t bytes = 0;
+  v->waits = !mscrt_shard_may_pull(o->shard, h->worker);
+  if (v->waits) return;
+  o->changes(o->user, h->step, &num, &span);
+  for (int64_t i = 0; i < num; i++) bytes += span[i].bytes;
+  if (lent && bytes > v->lent_bytes) answer_word(o, v, MSCRT_ANSWER_BAD);
+  else answer_changes(o, v, num, span, bytes, lent ? v->lent : NULL);
 }
 
 /* Maps the memory that a worker lends, in place of what it has lent before; the memory must be sealed against
@@ -188,6 +218,10 @@ static void handle_frame(mscrt_serving *o, visitor *v) {
   }
   if (h->word == MSCRT_ASK_PULL || h->word == MSCRT_ASK_PULL_LENT) {
     handle_pull(o, v, h, rows);
+    return;
+  }
+  if (h->word == MSCRT_ASK_CHANGES || h->word == MSCRT_ASK_CHANGES_LENT) {
+    handle_changes(o, v, h);
     return;
   }
   if (h->word == MSCRT_ASK_STATE) {

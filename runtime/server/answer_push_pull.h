@@ -12,6 +12,10 @@ typedef enum {
   /* The same, but gradients and values are at the beginning of the memory that the worker has lent. */
   MSCRT_ASK_PUSH_LENT,
   MSCRT_ASK_PULL_LENT,
+  /* step: the version that the worker has; answered when it may pull, with what has changed since then: num spans, and
+   * behind them their bytes, or at the beginning of the memory that the worker has lent */
+  MSCRT_ASK_CHANGES,
+  MSCRT_ASK_CHANGES_LENT,
   /* num: bytes of the memory whose file descriptor comes with the frame; answered EARLY if it cannot be mapped. */
   MSCRT_ASK_LEND,
   MSCRT_ASK_LEAVE,
@@ -26,6 +30,12 @@ typedef enum {
 } mscrt_server_word;
 
 #define MSCRT_SERVER_MAGIC 0x7673736du /* "mssv" */
+#define MSCRT_NO_VERSION   UINT64_MAX
+
+/* A part of a server's values. */
+typedef struct {
+  uint64_t at, bytes;
+} mscrt_value_span;
 
 typedef struct {
   uint32_t magic, word;
@@ -48,8 +58,10 @@ typedef struct {
   mscrt_shard *shard;
   int64_t rows;
   uint64_t row_bytes;
-  const void *values;   /* that workers pull: the rows of the shard, or value_bytes bytes in place of its only row */
+  const void *values;   /* that workers pull: the rows of the shard, or value_bytes bytes of which they ask for changes */
   uint64_t value_bytes; /* 0: workers pull rows */
+  /* Finds the parts of the values that have changed after version `since`, in order; with value_bytes. */
+  void (*changes)(void *user, uint64_t since, int64_t *out_num, const mscrt_value_span **out_span);
   /* Returns state_bytes bytes of state that belongs to the values, and that no worker pulls for a step; NULL: none. */
   const void *(*state)(void *user);
   uint64_t state_bytes;
@@ -83,6 +95,17 @@ mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, in
 /* rows NULL: all `num` rows.  *out_stop (out_stop may be NULL): see mscrt_shard_stop. */
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
                              void *out_values, uint64_t *out_version, uint64_t *out_stop);
+/* What an answer about changes says. */
+typedef struct {
+  int64_t num;
+  uint8_t *spans; /* an array of mscrt_value_span; the caller frees it with free */
+  size_t room;    /* its bytes */
+  uint64_t version, stop;
+} mscrt_changes_told;
+/* Asks what has changed since a version in values of value_bytes bytes. The bytes of all spans, one behind the other,
+ * are written to out_values or, if it is NULL, to the lent memory. */
+mscrt_status *mscrt_ask_changes(int fd, int worker, uint64_t since, uint64_t value_bytes, int timeout_ms,
+                                void *out_values, mscrt_changes_told *out_told);
 mscrt_status *mscrt_ask_stop(int fd, int worker, int timeout_ms, uint64_t *out_stop);
 mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state);
 /* Sets a number of the plan, for the updates of steps that not all workers have pushed yet. */

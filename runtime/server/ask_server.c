@@ -2,6 +2,7 @@
  * answer_push_pull.h). */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,38 @@ mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num
   if (out_values) MSCRT_CHECK(move_all(&a, (struct iovec[]){span_of(out_values, (uint64_t)num * row_bytes)}, 1, false));
   *out_version = answer.step;
   if (out_stop) *out_stop = answer.stop;
+  return NULL;
+}
+
+/* Adds up the bytes of spans; false: they do not ascend, or do not lie in `room` bytes. */
+static bool sum_spans(const mscrt_value_span *span, int64_t num, uint64_t room, uint64_t *out_bytes) {
+  uint64_t end = 0;
+  *out_bytes = 0;
+  for (int64_t i = 0; i < num; i++) {
+    if (span[i].at < end || span[i].at > room || span[i].bytes > room - span[i].at) return false;
+    end = span[i].at + span[i].bytes, *out_bytes += span[i].bytes;
+  }
+  return true;
+}
+
+mscrt_status *mscrt_ask_changes(int fd, int worker, uint64_t since, uint64_t value_bytes, int timeout_ms,
+                                void *out_values, mscrt_changes_told *out_told) {
+  asking a = asking_of(fd, timeout_ms);
+  mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC,
+                                        .word = out_values ? MSCRT_ASK_CHANGES : MSCRT_ASK_CHANGES_LENT,
+                                        .worker = worker,
+                                        .step = since};
+  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
+  if (answer.word != MSCRT_ANSWER_VALUES || answer.num < 0 || (uint64_t)answer.num > value_bytes)
+    return mscrt_fail(MSCRT_PEER, "the parameter server answers a pull with something else");
+  uint64_t need = (uint64_t)answer.num * sizeof(mscrt_value_span), bytes;
+  if (!mscrt_grow_bytes(&out_told->spans, &out_told->room, need))
+    return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %" PRId64 " spans of values", answer.num);
+  MSCRT_CHECK(move_all(&a, (struct iovec[]){span_of(out_told->spans, need)}, 1, false));
+  if (!sum_spans((const void *)out_told->spans, answer.num, value_bytes, &bytes))
+    return mscrt_fail(MSCRT_PEER, "the parameter server answers a pull with values that it does not have");
+  if (out_values) MSCRT_CHECK(move_all(&a, (struct iovec[]){span_of(out_values, bytes)}, 1, false));
+  out_told->num = answer.num, out_told->version = answer.step, out_told->stop = answer.stop;
   return NULL;
 }
 

@@ -19,6 +19,8 @@ struct mscrt_pushing {
   mscrt_lent *lent;
   bool *takes;     /* of each server, or its copy: gradients and values go through the lent memory */
   char *values;    /* room for values pulled through a socket, enough for any server */
+  uint64_t *has;   /* of each server: the version of its values that this rank has; MSCRT_NO_VERSION: none */
+  mscrt_changes_told told; /* of the pull under way */
   uint64_t step;   /* number of pushes so far */
   uint64_t stop;   /* the number of pushes after which all workers stop; MSCRT_NO_STOP: not decided */
   uint32_t number; /* mscrt_push_scalar: the parameter ... */
@@ -104,6 +106,8 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
   MSCRT_GOTO(mscrt_shares_new(c, &p->shares));
   MSCRT_GOTO(mscrt_new_array(&p->fd, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) p->fd[i] = -1;
+  MSCRT_GOTO(mscrt_new_array(&p->has, p->shares.num));
+  for (int i = 0; i < p->shares.num; i++) p->has[i] = MSCRT_NO_VERSION;
   MSCRT_GOTO(mscrt_new_array(&p->lost, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->kept, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->takes, p->shares.num));
@@ -138,6 +142,8 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done) {
   free(p->lost);
   free(p->fd);
   free(p->values);
+  free(p->has);
+  free(p->told.spans);
   mscrt_shares_free(&p->shares);
   free(p);
 }
@@ -173,16 +179,30 @@ static mscrt_status *push_gradients(mscrt_context *c, mscrt_pushing *p, int i) {
   return end == MSCRT_PUSH_TAKEN ? NULL : mscrt_fail(MSCRT_PEER, "it does not take step %" PRIu64 " yet", p->step);
 }
 
+/* Copies the spans that a server has told of to the parameters of its share; each must lie in one of them. */
+static mscrt_status *put_values(mscrt_context *c, const mscrt_share *share, const mscrt_changes_told *told,
+                                const char *values) {
+  const mscrt_value_span *span = (const void *)told->spans;
+  const mscrt_served_value *v = share->value, *end = v + share->num_values;
+  for (int64_t i = 0; i < told->num; values += span[i++].bytes) {
+    while (v < end && span[i].at >= v->at + v->bytes) v++;
+    if (v == end || span[i].bytes > v->at + v->bytes - span[i].at)
+      return mscrt_fail(MSCRT_PEER, "the parameter server tells of changes that are not in one parameter");
+    memcpy((char *)mscrt_address_of(c, v->v->ref, 0) + (span[i].at - v->at), values, span[i].bytes);
+    c->received_bytes += span[i].bytes;
+  }
+  return NULL;
+}
+
+/* Pulls what has changed since this rank pulled last. */
 static mscrt_status *pull_values(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
-  uint64_t version, stop;
   if (!share->push_bytes) return NULL;
-  MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, worker_of(p), 1, NULL, c->o.timeout_ms,
-                             p->takes[i] ? NULL : p->values, &version, &stop));
-  const char *values = p->takes[i] ? p->kept[i] : p->values;
-  for (uint32_t k = 0; k < share->num_values; k++)
-    memcpy(mscrt_address_of(c, share->value[k].v->ref, 0), values + share->value[k].at, share->value[k].bytes);
-  if (i == server_of_stops(p)) p->stop = stop;
+  MSCRT_CHECK(mscrt_ask_changes(p->fd[i], worker_of(p), p->has[i], share->value_bytes, c->o.timeout_ms,
+                                p->takes[i] ? NULL : p->values, &p->told));
+  MSCRT_CHECK(put_values(c, share, &p->told, p->takes[i] ? p->kept[i] : p->values));
+  p->has[i] = p->told.version;
+  if (i == server_of_stops(p)) p->stop = p->told.stop;
   return NULL;
 }
 

@@ -7,8 +7,7 @@
 
 #include "runtime/comm/address.h"
 #include "runtime/execute/execute.h"
-#include "runtime/server/answer_push_pull.h"
-#include "runtime/server/share.h"
+#include "runtime/server/changes.h"
 #include "runtime/wait.h"
 
 typedef struct {
@@ -16,6 +15,7 @@ typedef struct {
   mscrt_shares shares;
   const mscrt_share *own;
   const mscrt_shard *shard;
+  mscrt_changes *changes;
   char *values, *state;
   mscrt_status *failure; /* of an update */
 } plan_server;
@@ -48,7 +48,23 @@ static void copy_variables(const plan_server *p, const mscrt_served_value *v, ui
   for (uint32_t i = 0; i < num; i++) memcpy(to + v[i].at, mscrt_address_of(p->c, v[i].v->ref, 0), v[i].bytes);
 }
 
-static void copy_values(plan_server *p) { copy_variables(p, p->own->value, p->own->num_values, p->values); }
+static void find_changes(void *user, uint64_t since, int64_t *out_num, const mscrt_value_span **out_span) {
+  plan_server *p = user;
+  mscrt_find_changes(p->changes, since, out_num, out_span);
+}
+
+/* Copies what has changed since a version to where workers pull it. */
+static void copy_values(plan_server *p, uint64_t since) {
+  const mscrt_served_value *v = p->own->value;
+  const mscrt_value_span *span;
+  int64_t num;
+  mscrt_find_changes(p->changes, since, &num, &span);
+  for (int64_t i = 0; i < num; i++) {
+    while (span[i].at >= v->at + v->bytes) v++;
+    const char *from = mscrt_address_of(p->c, v->v->ref, 0);
+    memcpy(p->values + span[i].at, from + (span[i].at - v->at), span[i].bytes);
+  }
+}
 
 static const void *copy_state(void *user) {
   plan_server *p = user;
@@ -70,7 +86,9 @@ static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char 
         continue;
       }
       if (r->served == MSCRT_BY_SERVERS) own = p->own->runs[number++];
-      if (own) MSCRT_CHECK(p->c->device->compute(p->c, &t));
+      if (!own) continue;
+      MSCRT_CHECK(p->c->device->compute(p->c, &t));
+      mscrt_note_changes(p->changes, r, step + 1);
     }
   return NULL;
 }
@@ -79,7 +97,7 @@ static void update(void *user, uint64_t step, int64_t first, int64_t num, const 
   plan_server *p = user;
   (void)first, (void)num, (void)values;
   if (!p->failure) p->failure = run_served_calls(p, step, gradient);
-  copy_values(p);
+  copy_values(p, step);
 }
 
 static bool set_number(void *user, uint64_t number, double value) {
@@ -131,12 +149,13 @@ static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int liste
   o.apart_bytes = p->own->push_bytes > sums ? p->own->push_bytes - sums : 0;
   MSCRT_CHECK(mscrt_shard_new(&o, &shard));
   p->shard = shard;
-  copy_values(p);
+  copy_values(p, MSCRT_NO_VERSION);
   mscrt_serving serving = {.shard = shard,
                            .rows = 1,
                            .row_bytes = sums + o.apart_bytes,
                            .value_bytes = p->own->value_bytes,
                            .values = p->values,
+                           .changes = find_changes,
                            .listener = listener,
                            .key = key->library ? key : NULL,
                            .stop = -1,
@@ -167,6 +186,7 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   p.own = &p.shares.share[(c->o.server - 1) % c->o.servers / (int)c->plan->num_stages];
   MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
   MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
+  MSCRT_GOTO(mscrt_changes_new(&p.shares, p.own, &p.changes));
   MSCRT_GOTO(mscrt_key_open(c->o.token, &key));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
   if (has_copy(c)) MSCRT_GOTO(mscrt_dial_server(&c->o, c->o.server - 1 + c->o.servers, &backup));
@@ -174,6 +194,7 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
 fail:
   if (listener >= 0) close(listener);
   mscrt_key_close(&key);
+  mscrt_changes_free(p.changes);
   free(p.values);
   free(p.state);
   mscrt_shares_free(&p.shares);

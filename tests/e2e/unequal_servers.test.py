@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
 gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
-staleness holds, and without one nobody waits for a worker that is stopped.  A server that is killed, or its copy,
+staleness holds, and without one nobody waits for a worker that is stopped.  Of a table workers pull changed rows.  A server that is killed, or its copy,
 changes no bit; that both are is told, also under msc launch, which starts the copies.  Workers meet for a checkpoint
 and at no other step, and stop together.  What workers cannot do without waiting is refused."""
 import array
@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -92,6 +93,51 @@ def check_rows_of_every_push_count_once():
     weights = read_vector("w.safetensors", rows * 4)
     for r in range(rows):
         assert (weights[4 * r:4 * r + 4] == [1] * 4) == (r not in numbers), (r, weights)
+
+
+def run_over_tcp(plan, words):
+    """What rank 0 prints of a job with one server, all of whose connections are of TCP."""
+    with open("token", "w") as file:
+        file.write("a" * 32)
+    os.chmod("token", 0o600)
+    with socket.socket() as found, socket.socket() as behind:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+        behind.bind(("127.0.0.1", port + 1))
+    env = {**CLEAN, "MSC_RANKS": str(RANKS), "MSC_SERVERS": "1", "MSC_ADDRESS": f"127.0.0.1:{port}",
+           "MSC_TOKEN_FILE": "token"}
+    roles = [{"MSC_RANK": str(r)} for r in range(RANKS)] + [{"MSC_SERVER": "1"}]
+    all_of_them = [subprocess.Popen([MSC, "run", plan, *words], env={**env, **role}, stdout=subprocess.PIPE, text=True)
+                   for role in roles]
+    out = [p.communicate(timeout=120)[0] for p in all_of_them]
+    assert [p.returncode for p in all_of_them] == [0] * len(all_of_them), out
+    return out[0]
+
+
+def check_pulls_of_changed_rows():
+    """A worker pulls the whole table once, and then the rows that steps have updated."""
+    rows, width, steps = 6000, 20, 12
+    g = msc.Graph("pulled")
+    i, y = g.input("i", "i32", [BATCH, 2]), g.input("y", "f32", [BATCH])
+    picked = g.gather(g.parameter("t", "f32", [rows, width], init="normal:0.3"), i)
+    d = g.sub(g.reduce_sum(picked, [1, 2]), y)
+    g.loss(g.reduce_mean(g.mul(d, d), [0]))
+    g.optimizer("adam", lr=0.01, lazy=True)
+    g.save("pulled.fbs")
+    rng = random.Random(3)
+    write_npy("pulled.npy", array.array("i", (rng.randrange(rows) for _ in range(2 * SAMPLES))), [SAMPLES, 2])
+    write_npy("wanted.npy", array.array("f", (rng.random() for _ in range(SAMPLES))), [SAMPLES])
+    words = ["--threads", "1", "--json", "--trust-native", "--seed", "5", "--data", "i=pulled.npy", "y=wanted.npy", "--steps",
+             str(steps), "--save", "w.safetensors", "--eval", f"0:{SAMPLES}"]
+    plan = compiled("pulled.fbs", "pulled.bin", {"parallel_mode": "data_parallel"}, mode="sync")
+    wanted = losses_and_weights(call(MSC, "run", plan, "-n", str(RANKS), *words), steps)
+    block = 256 // (4 * width) * 4 * width
+    most = 4 * rows * width + (steps - 1) * 2 * BATCH * RANKS * block + 100 * steps
+    for over_tcp in (False, True):
+        out = run_over_tcp(plan, words) if over_tcp else call(MSC, "run", plan, "--servers", "1", *words)
+        assert losses_and_weights(out, steps) == wanted
+        pulled = steps * json.loads(out.splitlines()[-1])["comm_bytes_per_step"]
+        assert 4 * rows * width - steps <= pulled <= most < 4 * rows * width * steps / 4, (pulled, most)
 
 
 def read_vector(path, size):
@@ -270,6 +316,7 @@ def main():
         write_gpt(random.Random(4), 1, SAMPLES, 8, BATCH, 32)
         check_every_push_counts_once()
         check_rows_of_every_push_count_once()
+        check_pulls_of_changed_rows()
         check_training_without_waiting()
         check_staleness()
         check_bias_of_one_element()
