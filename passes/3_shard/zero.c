@@ -260,13 +260,18 @@ static bool can_lay_out(const zero_pass *z, const msc_op *op, int tensor, const 
   return true;
 }
 
+/* True for the rows of all micro-batches, which stay as they are: a rank keeps its own until the step ends, when one
+ * collective brings those of all. */
+static bool keeps_rows(const msc_op *op) { return op->kind == OP_accumulate && msc_op_bool(op, "rows"); }
+
 /* Lays out the other ops of the optimizer, those between gradient and update and norms: as their results are wanted,
  * else as their operands are. */
 static void lay_out_optimizer_ops(zero_pass *z) {
   for (size_t i = z->g.num_ops; i-- > 0;) {
     msc_op *op = z->g.op[i].op;
     const msc_layout *l = op->num_out == 1 && z->is_optimizers[i] ? z->wanted[op->out[0].id] : NULL;
-    if (l && !z->has_layout[i] && can_lay_out(z, op, op->num_in, l)) lay_out_op(z, op, op->num_in, l);
+    if (!l || z->has_layout[i] || keeps_rows(op) || !can_lay_out(z, op, op->num_in, l)) continue;
+    lay_out_op(z, op, op->num_in, l);
   }
   for (size_t i = 0; i < z->g.num_ops; i++) {
     msc_op *op = z->g.op[i].op;

@@ -58,7 +58,7 @@ typedef struct {
   mscrt_shard *shard;
   int64_t rows;
   uint64_t row_bytes;
-  const void *values;   /* that workers pull: the rows of the shard, or value_bytes bytes of which they ask for changes */
+  const void *values;   /* that workers pull: the rows of the shard, or value_bytes bytes whose changes they ask for */
   uint64_t value_bytes; /* 0: workers pull rows */
   /* Finds the parts of the values that have changed after version `since`, in order; with value_bytes. */
   void (*changes)(void *user, uint64_t since, int64_t *out_num, const mscrt_value_span **out_span);

@@ -8,10 +8,10 @@
 
 typedef struct mscrt_changes mscrt_changes;
 
-/* Of the values of one server's share, which counts as changed in version 0. */
+/* Begins to note changes of the values of one server's share. */
 mscrt_status *mscrt_changes_new(const mscrt_shares *shares, const mscrt_share *share, mscrt_changes **out_changes);
 void mscrt_changes_free(mscrt_changes *c);
-/* Notes what a call, which has run, has written: the rows of a table that it has updated lazily, all of other values. */
+/* Notes what a call, which has run, has written: rows of a table that it has updated lazily, all of other values. */
 void mscrt_note_changes(mscrt_changes *c, const mscrt_record *call, uint64_t version);
 /* Finds what has changed after version `since`; MSCRT_NO_VERSION: all that workers pull. The spans ascend, lie apart,
  * and are valid until the next call. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
 gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
-staleness holds, and without one nobody waits for a worker that is stopped.  Of a table workers pull changed rows.  A server that is killed, or its copy,
+staleness holds, and without one nobody waits for a worker that is stopped.  Workers pull the rows that changed.  A server that is killed, or its copy,
 changes no bit; that both are is told, also under msc launch, which starts the copies.  Workers meet for a checkpoint
 and at no other step, and stop together.  What workers cannot do without waiting is refused."""
 import array
@@ -127,8 +127,8 @@ def check_pulls_of_changed_rows():
     rng = random.Random(3)
     write_npy("pulled.npy", array.array("i", (rng.randrange(rows) for _ in range(2 * SAMPLES))), [SAMPLES, 2])
     write_npy("wanted.npy", array.array("f", (rng.random() for _ in range(SAMPLES))), [SAMPLES])
-    words = ["--threads", "1", "--json", "--trust-native", "--seed", "5", "--data", "i=pulled.npy", "y=wanted.npy", "--steps",
-             str(steps), "--save", "w.safetensors", "--eval", f"0:{SAMPLES}"]
+    words = ["--threads", "1", "--json", "--trust-native", "--seed", "5", "--data", "i=pulled.npy", "y=wanted.npy",
+             "--steps", str(steps), "--save", "w.safetensors", "--eval", f"0:{SAMPLES}"]
     plan = compiled("pulled.fbs", "pulled.bin", {"parallel_mode": "data_parallel"}, mode="sync")
     wanted = losses_and_weights(call(MSC, "run", plan, "-n", str(RANKS), *words), steps)
     block = 256 // (4 * width) * 4 * width
