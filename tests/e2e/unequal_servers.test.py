@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
 gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
-staleness holds, and without one nobody waits for a worker that is stopped.  Workers pull the rows that changed.  A server that is killed, or its copy,
-changes no bit; that both are is told, also under msc launch, which starts the copies.  Workers meet for a checkpoint
-and at no other step, and stop together.  What workers cannot do without waiting is refused."""
+staleness holds, and without one nobody waits for a worker that is stopped.  Workers pull rows that changed.  A server
+that is killed, or its copy, changes no bit; that both are is told, also under msc launch, which starts the copies.
+Workers meet for a checkpoint and at no other step, and stop together.  What workers cannot do without waiting is
+refused."""
 import array
 import json
 import os
