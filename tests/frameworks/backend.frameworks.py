@@ -156,26 +156,39 @@ def kept_for_backward():
     def widened(x, a, b):
         return nn.functional.gelu(x @ a) @ b
 
-    given = [torch.randn(s, requires_grad=True) for s in ((8, 16), (16, 64), (64, 4))]
-    y = torch.compile(widened, backend="msc")(*given)
-    kept = {t.untyped_storage().data_ptr(): t.nbytes for t in y.grad_fn.saved_tensors}
-    own = {t.untyped_storage().data_ptr() for t in given}
-    values = [n for place, n in kept.items() if place not in own]
-    assert sum(values) == 8 * 64 * 4, f"kept of a product and its gelu: {values}"
-    for found, right in zip(torch.autograd.grad(y.sum(), given), torch.autograd.grad(widened(*given).sum(), given)):
-        near("gradients around gelu", found.flatten().tolist(), right.flatten().tolist())
+    def normed(x, a, gamma, beta):
+        return nn.functional.layer_norm(x, (16,), gamma, beta) @ a
+
+    for function, shapes, num in (
+        (widened, ((8, 16), (16, 64), (64, 4)), 8 * 64),
+        (normed, ((8, 16), (16, 64), (16,), (16,)), 0),
+    ):
+        given = [torch.randn(s, requires_grad=True) for s in shapes]
+        y = torch.compile(function, backend="msc")(*given)
+        kept = {t.untyped_storage().data_ptr(): t.nbytes for t in y.grad_fn.saved_tensors}
+        own = {t.untyped_storage().data_ptr() for t in given}
+        values = [n for place, n in kept.items() if place not in own]
+        assert sum(values) == num * 4, f"kept of a product and what it reads or gives: {values}"
+        wanted = torch.autograd.grad(function(*given).sin().mean(), given)
+        for found, right in zip(torch.autograd.grad(y.sin().mean(), given), wanted):
+            near(f"gradients of {function.__name__}", found.flatten().tolist(), right.flatten().tolist())
 
 
 def without_inductor():
-    """A step compiled by msc does not import PyTorch's own compiler, which takes longer than msc's part."""
+    """A step compiled by msc does not import PyTorch's own compiler, which takes longer than msc's part, and keeps none
+    of the graphs that it was made of."""
     code = """
-import sys, torch
+import gc, sys, torch
 x = torch.randn(4, 4, requires_grad=True)
 torch.compile(lambda x: (x * 2).tanh().sum(), backend="msc")(x).backward()
-print([m for m in ("torch._inductor.lowering", "torch._inductor.pattern_matcher") if m in sys.modules])
+of_inductor = "torch._inductor.lowering", "torch._inductor.pattern_matcher", "torch._inductor.scheduler"
+print([m for m in of_inductor if m in sys.modules])
+gc.collect()
+graphs = [o for o in gc.get_objects() if type(o) is torch.fx.Graph]
+print([g for g in graphs if any(n.target is torch.ops.aten.tanh.default for n in g.nodes)])
 """
     done = subprocess.run([sys.executable, "-c", "import msc.pytorch\n" + code], capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]
+    assert done.stdout.split() == ["[]", "[]"], done.stdout + done.stderr[-2000:]
 
 
 def several_ranks():
@@ -188,14 +201,19 @@ def several_ranks():
     wanted = eager_steps(module, module, sgd(module), data)
     near("graphs on two ranks", eager_steps(compiled, shared, sgd(compiled), data), wanted)
     same_state("graphs on two ranks", compiled, module)
-    for options in ({"micro_size": 2}, {"device_num": 2, "parallel_mode": "data_parallel"}):
+    for words, said in (
+        ({"options": {"micro_size": 2}}, "micro_size: of whole training steps"),
+        ({"options": {"device_num": 2, "parallel_mode": "data_parallel"}}, "of whole training steps"),
+        ({"options": {"device_nmu": 2}}, "unknown key 'device_nmu'"),
+        ({"mode": "max-autotune"}, "mode='max-autotune' is of PyTorch's own compiler"),
+    ):
         torch._dynamo.reset()
         try:
-            torch.compile(convolutions(), backend="msc", options=options)(data[0][0])
+            torch.compile(convolutions(), backend="msc", **words)(data[0][0])
         except torch._dynamo.exc.BackendCompilerFailed as e:
-            assert "of whole training steps" in str(e), e
+            assert said in str(e), e
         else:
-            raise AssertionError(f"nothing says that torch.compile has no {options}")
+            raise AssertionError(f"nothing says that torch.compile has no {words}")
 
 
 def fallbacks():

@@ -504,6 +504,17 @@ def gradients_of_gelus(called, _):
     return [*losses, *(torch.autograd.grad(loss, x)[0] for loss, x in zip(losses, inputs))]
 
 
+@use(lambda: nn.Linear(4, 4))
+def results_written_to(called, made):
+    """As ReLU in place behind a compiled part does."""
+    x = torch.randn(2, 4)
+    y, turned = called(x).add_(1).relu_(), called(x).t()
+    y.sum().backward()
+    with torch.no_grad():
+        z = called(x).zero_()
+        return [y, turned, z, called(x), *grads(made)]
+
+
 # ---- sizes, types, values ----
 
 

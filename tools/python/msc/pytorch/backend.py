@@ -4,14 +4,16 @@ PyTorch's autograd splits a training step into a forward and a backward; each be
 among its inputs.  What msc cannot translate runs as PyTorch would run it, after one warning that lists all of it.
 msc.train_step compiles whole steps, optimizer included, and is faster."""
 
+import contextlib
+import dataclasses
 import warnings
 
 import torch
-from torch._dynamo import register_backend
+from torch._dynamo import disable, register_backend
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch_config
-from torch._functorch.aot_autograd import make_boxed_func
-from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._functorch import partitioners
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -31,6 +33,7 @@ from msc.pytorch.results import Results
 
 _WORKSPACE = Workspace()  # of all graphs: one after another
 _OF_STEPS = ("micro_size", "micro_batch_interleaved", "pipeline_stages", "zero", "gradients_mean", "loss_scale")
+_CHEAP = {torch.ops.aten.native_layer_norm}  # to compute again, beside those that PyTorch knows
 
 
 class Fallback(UserWarning):
@@ -40,9 +43,9 @@ class Fallback(UserWarning):
 class _Program:
     """One graph for inputs of fixed sizes: called with them it gives the graph's results."""
 
-    def __init__(self, module, inputs, keys):
+    def __init__(self, module, inputs, keys, name):
         self._job = None
-        g, given, self._known = Graph("graph"), [], {}
+        g, given, self._known = Graph(name), [], {}
         converter = DrawnConverter(g, lambda name, value: self._input(g, name, value))
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         for i, (node, value) in enumerate(zip(placeholders, inputs)):
@@ -53,18 +56,18 @@ class _Program:
                 if value.numel():
                     converter.values[node] = reading.tensor(g, x)
                     given.append((f"x{i}", i, reading))
-        self._results = Results(module.graph)
-        values = converter.walk(module.graph, module, [n for n, _ in self._results.computed])
+        results = Results(module.graph)
+        values = converter.walk(module.graph, module, [n for n, _ in results.computed])
         converter.complain()
         self._types = []
-        for i, (value, (node, order)) in enumerate(zip(values, self._results.computed)):
-            val = node.meta["val"]
-            self._types.append(([val.shape[d] for d in order], val.dtype))
+        for i, (value, (node, order)) in enumerate(zip(values, results.computed)):
+            self._types.append((*results.layouts[i], node.meta["val"].dtype))
             if isinstance(value, torch.Tensor):
                 self._known[i] = value.permute(order).contiguous()
             else:
                 in_order = list(order) == sorted(order)
                 g.output(f"y{i}", value if in_order else g.transpose(value, list(order)))
+        self._makers = results.makers
         self._written = [(b"y%d" % i, i) for i in range(len(values)) if i not in self._known]
         self._plan = compile_plan(g, **{"own_outputs": True, **keys}) if self._written else None
         read = self._plan.inputs if self._plan else ()
@@ -83,14 +86,14 @@ class _Program:
         computed = self._memory()
         if self._plan:
             self._compute(inputs, computed)
-        return self._results.make(inputs, computed)
+        return [make(inputs, computed) for make in self._makers]
 
     def _memory(self):
         """Makes a new tensor for each result that is computed."""
-        return [
-            self._known[i].clone() if i in self._known else torch.empty(shape, dtype=dtype)
-            for i, (shape, dtype) in enumerate(self._types)
-        ]
+        made = [torch.empty_strided(size, stride, dtype=dtype) for size, stride, dtype in self._types]
+        for i, known in self._known.items():
+            made[i].as_strided(known.shape, known.stride()).copy_(known)
+        return made
 
     def _open(self):
         """A job with as many threads as PyTorch takes."""
@@ -131,33 +134,55 @@ def _is_symbolic(module):
     return any(n.op == "placeholder" and symbolic(n.meta.get("val")) for n in module.graph.nodes)
 
 
-def _compiler(keys):
+def _compiler(keys, name):
     def compiled(module, example_inputs):
-        programs, symbolic = {}, _is_symbolic(module)
+        if not _is_symbolic(module):
+            return make_boxed_func(_program(module, example_inputs, False, keys, name))
+        programs = {}
 
         def run(*inputs):
-            sizes = _sizes(inputs) if symbolic else None
+            sizes = _sizes(inputs)
             if sizes not in programs:
-                programs[sizes] = _program(module, inputs, symbolic, keys)
+                programs[sizes] = _program(module, inputs, True, keys, name)
             return programs[sizes](*inputs)
 
-        if not symbolic:
-            programs[None] = _program(module, example_inputs, False, keys)
         return make_boxed_func(run)
 
     return compiled
 
 
 @uncollected()
-def _program(module, inputs, symbolic, keys):
+def _program(module, inputs, symbolic, keys, name):
     """A plan; or the module itself, after a warning."""
     try:
         fixed = make_fx(module, tracing_mode="fake")(*inputs) if symbolic else module
         with unset_fake_temporarily():  # constants have values
-            return _Program(fixed, inputs, keys)
+            return _Program(fixed, inputs, keys, name)
     except (Error, CompileError) as e:
+        if any(m.kind == "error" and m.file == "keys" for m in getattr(e, "messages", ())):
+            raise  # what the user wrote, not what the graph has
         warnings.warn(f"PyTorch executes a graph of {len(module.graph.nodes)} nodes: {e}", Fallback, stacklevel=2)
         return module
+
+
+@contextlib.contextmanager
+def _more_is_cheap():
+    """Lets PyTorch's partitioner take _CHEAP for what may be computed again."""
+    own = getattr(partitioners, "get_default_op_list", None)
+    if own is None:
+        yield
+        return
+
+    def with_more():
+        ops = own()
+        more = {n: getattr(ops, n) | _CHEAP for n in ("fusible_ops", "recomputable_ops")}
+        return dataclasses.replace(ops, **more)
+
+    partitioners.get_default_op_list = with_more
+    try:
+        yield
+    finally:
+        partitioners.get_default_op_list = own
 
 
 def _split(joint, inputs, **words):
@@ -165,15 +190,32 @@ def _split(joint, inputs, **words):
     has anyway, rather than that it is kept; what its products read, too.  Equal calls are left to msc, which finds them
     in each graph: PyTorch would import all of its own compiler to find them here."""
     wanted = {"cse": False, "ban_recompute_materialized_backward": False}
-    with functorch_config.patch({k: v for k, v in wanted.items() if hasattr(functorch_config, k)}):
-        return min_cut_rematerialization_partition(joint, inputs, **words)
+    known = {k: v for k, v in wanted.items() if hasattr(functorch_config, k)}
+    with functorch_config.patch(known), _more_is_cheap():
+        return partitioners.min_cut_rematerialization_partition(joint, inputs, **words)
+
+
+def _through_autograd(module, example_inputs, compiler):
+    """PyTorch's autograd, and what the compiler makes of the graphs that it gives.  aot_autograd, which does the same,
+    would first import PyTorch's own compiler for its logs."""
+    parts = {"fw_compiler": compiler, "inference_compiler": compiler, "partition_fn": _split}
+    if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
+        return aot_autograd(**parts, bw_compiler=compiler)(module, example_inputs)
+
+    def backward(*inputs):
+        return disable(disable(compiler)(*inputs))
+
+    return disable(aot_module_simplified(module, example_inputs, **parts, bw_compiler=backward))
 
 
 @uncollected()
-def backend(module, example_inputs, *, options=None):
+def backend(module, example_inputs, *, options=None, mode=None, name=None):
     """For torch.compile(..., backend="msc", options={KEY: VALUE}): keys are those of `msc config`, but for those of
-    whole training steps.  With device_num so many threads of this process share each graph."""
-    keys = options or {}
+    whole training steps.  With device_num so many threads of this process share each graph.  name: of the graphs, in
+    messages."""
+    keys = dict(options or {})
+    if mode is not None:
+        raise Error(f"mode={mode!r} is of PyTorch's own compiler; msc takes options={{KEY: VALUE}}, see `msc config`")
     of_steps = [k for k in _OF_STEPS if k in keys]
     if str(keys.get("parallel_mode", "")) in ("data_parallel", "hybrid_parallel"):
         of_steps.append(f"parallel_mode={keys['parallel_mode']}")
@@ -182,17 +224,11 @@ def backend(module, example_inputs, *, options=None):
             f"{', '.join(of_steps)}: of whole training steps, which msc.train_step compiles; torch.compile gives "
             "graphs of which msc does not know the batch"
         )
-    compiler = _compiler(dict(options or {}))
-    compiled = aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=compiler,
-        partition_fn=_split,
-    )
+    compiler = _compiler(keys, name or "graph")
     if any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for x in example_inputs):
         with sdpa_kernel(SDPBackend.MATH):  # else its statistics are f32
-            return compiled(module, example_inputs)
-    return compiled(module, example_inputs)
+            return _through_autograd(module, example_inputs, compiler)
+    return _through_autograd(module, example_inputs, compiler)
 
 
 try:

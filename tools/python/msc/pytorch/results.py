@@ -28,14 +28,20 @@ def _is_whole(val):
     return val.numel() * val.element_size() == val.untyped_storage().nbytes() and _order(val) is not None
 
 
+def _flat(tensor):
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
 class Results:
     """How the results of a graph are made.  computed: for each tensor that is to be computed the node, and in which
-    order its dimensions lie in memory; it is handed to `make` in this order, row by row."""
+    order its dimensions lie in memory, row by row; layouts: the sizes and strides of the tensor that is made for it: what
+    is a result itself is no view, which autograd would let nobody write to.  makers: for each result a function of the
+    graph's inputs and of these tensors; none of them knows the graph."""
 
     def __init__(self, graph):
         output = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
         self.nodes = list(output) if isinstance(output, (list, tuple)) else [output]
-        self.computed = []
+        self.computed, self.layouts = [], []
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         self._inputs = {n: i for i, n in enumerate(placeholders)}
         self._input_at = {_storage(n): i for i, n in enumerate(placeholders) if _is_tensor(n)}
@@ -45,7 +51,10 @@ class Results:
                 self._whole.setdefault(_storage(node), node)
         self._offsets = {n: n.meta["val"].storage_offset() for n in placeholders if _is_tensor(n)}
         self._placeholders = placeholders
-        self._makers = [self._maker(n) for n in self.nodes]
+        self.makers = [self._maker(n) for n in self.nodes]
+        for i, (node, order) in enumerate(self.computed):
+            size = [node.meta["val"].shape[d] for d in order]
+            self.layouts[i] = self.layouts[i] or (size, torch.empty(size, device="meta").stride())
 
     def _maker(self, node):
         """A function (inputs, computed tensors) -> the result."""
@@ -55,9 +64,9 @@ class Results:
         if not _is_tensor(node):
             return lambda inputs, computed: node
         val = node.meta["val"]
-        size, stride, offset = tuple(val.shape), val.stride(), val.storage_offset()
+        size, stride, offset, dtype = tuple(val.shape), val.stride(), val.storage_offset(), val.dtype
         if not val.numel():
-            return lambda inputs, computed: torch.empty_strided(size, stride, dtype=val.dtype)
+            return lambda inputs, computed: torch.empty_strided(size, stride, dtype=dtype)
         if _storage(node) in self._input_at:
             number = self._input_at[_storage(node)]
             before = self._offsets[self._placeholders[number]]
@@ -67,19 +76,18 @@ class Results:
         base = self._whole.get(_storage(node))
         if base is None:  # memory of which no more than parts is seen
             number = self._compute(node, range(val.dim()))
-            return lambda inputs, computed: torch.empty_strided(size, stride, dtype=val.dtype).copy_(computed[number])
+            return lambda inputs, computed: torch.empty_strided(size, stride, dtype=dtype).copy_(computed[number])
         number = self._compute(base, _order(base.meta["val"]))
-        whole = base.meta["val"]
-        if whole.dtype != val.dtype:  # a view as another type
-            return lambda inputs, computed: computed[number].view(-1).view(val.dtype).as_strided(size, stride, offset)
+        if not self.layouts[number] and dtype == base.meta["val"].dtype and _is_whole(val):
+            self.layouts[number] = size, stride
+            return lambda inputs, computed: computed[number]
+        if base.meta["val"].dtype != dtype:  # a view as another type
+            return lambda inputs, computed: _flat(computed[number]).view(dtype).as_strided(size, stride, offset)
         return lambda inputs, computed: computed[number].as_strided(size, stride, offset)
 
     def _compute(self, node, order):
         wanted = (node, tuple(order))
         if wanted not in self.computed:
             self.computed.append(wanted)
+            self.layouts.append(None)
         return self.computed.index(wanted)
-
-    def make(self, inputs, computed):
-        """All results; computed: a tensor for each of self.computed."""
-        return [make(inputs, computed) for make in self._makers]
