@@ -170,6 +170,40 @@ static void jump_to_narrow(product *p, narrow_part *n, const multiplying *x, LLV
   }
 }
 
+/* Returns a new block where code goes on if `holds`, an i1; the present point moves to where it does not. */
+static LLVMBasicBlockRef branch_if(product *p, LLVMValueRef holds) {
+  LLVMBasicBlockRef here = msc_ir_block(&p->e), other = msc_ir_block(&p->e);
+  LLVMBuildCondBr(p->b, holds, here, other);
+  LLVMPositionBuilderAtEnd(p->b, other);
+  return here;
+}
+
+/* Multiplies rows of a by columns 0 .. last - 1. Where b is packed, and rows of a lie in panels or as they are, code of
+ * its own knows the distances from term to term, and advances pointers once for several terms: a fifth of all
+ * instructions less, which counts most where another thread shares the core. */
+static void multiply_near_terms(product *p, const multiplying *x, LLVMValueRef last, LLVMValueRef begin,
+                                LLVMValueRef end) {
+  LLVMValueRef none = i64(p, 0), one = i64(p, 1), packed = LLVMBuildNot(p->b, is_dim_set(p, 8), "");
+  multiplying rows = *x, panels = *x;
+  rows.term_b = panels.term_b = i64(p, p->width);
+  rows.term_a = panels.row_a = one;
+  panels.term_a = panels.panel_rows = i64(p, msc_product_panel_rows(p, x->form));
+  LLVMValueRef in_panels = LLVMBuildAnd(p->b, packed, x->in_panels, ""),
+               in_rows = LLVMBuildAnd(p->b, packed, LLVMBuildICmp(p->b, LLVMIntEQ, x->term_a, one, ""), "");
+  bool always = !reads_in_place(p); /* then both operands are packed */
+  LLVMBasicBlockRef by_panels = branch_if(p, in_panels), by_rows = always ? msc_ir_block(&p->e) : branch_if(p, in_rows),
+                    done = msc_ir_block(&p->e);
+  if (!always) multiply_all(p, x, none, last, begin, end);
+  LLVMBuildBr(p->b, always ? by_rows : done);
+  LLVMPositionBuilderAtEnd(p->b, by_panels);
+  multiply_all(p, &panels, none, last, begin, end);
+  LLVMBuildBr(p->b, done);
+  LLVMPositionBuilderAtEnd(p->b, by_rows);
+  multiply_all(p, &rows, none, last, begin, end);
+  LLVMBuildBr(p->b, done);
+  LLVMPositionBuilderAtEnd(p->b, done);
+}
+
 /* Multiplies rows of a by all columns in one form, or jumps to NARROW for the last ones. Short blocks stay in their
  * form, which stores fewer sums. */
 static void multiply_by_form(product *p, const multiplying *given, narrow_part *narrow, LLVMValueRef begin,
@@ -189,6 +223,8 @@ static void multiply_by_form(product *p, const multiplying *given, narrow_part *
   LLVMValueRef first = columns_before_narrow(p, x);
   if (x->form == DOUBLE) {
     multiply_spans(p, x, first, begin, end);
+  } else if (x->form == SPREAD) {
+    multiply_near_terms(p, x, first, begin, end);
   } else if (x->form != NARROW) {
     multiply_all(p, x, none, first, begin, end);
   }

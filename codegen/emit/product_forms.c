@@ -88,10 +88,10 @@ static LLVMValueRef form_of_few_terms(product *p, const multiplying *x, LLVMValu
 
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
  * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
- * often costs more, or stores cost nothing. With 16 registers SPREAD is faster until a block has many terms, and pairs
- * halve the height of a group and the stores, which pays for short blocks only. */
+ * often costs more, or stores cost nothing. With 16 registers SPREAD is always faster, and pairs halve the height of a
+ * group and the stores, which pays for short blocks only. */
 static LLVMValueRef form_of_many(product *p, const multiplying *x) {
-  enum { LONG = 16, SHORT = 8, SPREAD_BELOW = 32 };
+  enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef narrow = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, p->lanes), "");
   single = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), single, "");
@@ -104,11 +104,10 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
     LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
                  eight = LLVMBuildICmp(p->b, LLVMIntEQ, x->blocks, i64(p, EIGHT), "");
     eights = LLVMBuildAnd(p->b, eights, LLVMBuildAnd(p->b, packed, eight, ""), "");
-    LLVMValueRef several = LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), pairs, ""),
-                 stored_often = LLVMBuildICmp(p->b, LLVMIntSLT, x->block, i64(p, SPREAD_BELOW), "");
-    single = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, several, stored_often, ""), i64(p, SPREAD), single, "");
-    return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, several, is_short, ""),
-                           LLVMBuildSelect(p->b, eights, i64(p, EIGHTS), i64(p, PAIRS), ""), single, "");
+    LLVMValueRef by_pairs = LLVMBuildAnd(p->b, pairs, is_short, ""),
+                 short_form = LLVMBuildSelect(p->b, eights, i64(p, EIGHTS), i64(p, PAIRS), ""),
+                 form = LLVMBuildSelect(p->b, by_pairs, short_form, i64(p, SPREAD), "");
+    return LLVMBuildSelect(p->b, narrow, single, form, "");
   }
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), ""),
                low = LLVMBuildAnd(p->b, quads, prefers_low_groups(p, x), "");

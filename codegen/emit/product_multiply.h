@@ -22,7 +22,7 @@ enum {
  * that is read in place: they read more columns of a row of b at once. TRANSPOSED is SINGLE for few rows of a and a
  * transposed b that is read in place: its squares are transposed in registers. ONES and TWOS are for eight blocks of
  * one term or two: the terms of some columns of b stay in registers for all rows, and so does the whole tree of a row's
- * sums. SPREAD is SINGLE for short blocks and 16 registers: sums are stored between multiplications. */
+ * sums. SPREAD is SINGLE for 16 registers: sums are stored between multiplications. */
 typedef enum {
   SINGLE,
   DOUBLE,

@@ -42,9 +42,9 @@ LLVMValueRef msc_product_at_row(product *p, const walk *w, const LLVMValueRef *a
   return LLVMBuildInBoundsGEP2(p->b, LLVMInt64TypeInContext(p->e.l->llvm), pointer, &one, 1, "");
 }
 
-/* Returns the address of the next term of b: of a constant distance the machine adds it to the address of any term. */
-static LLVMValueRef next_term(product *p, const multiplying *x, LLVMValueRef b) {
-  return LLVMIsConstant(x->term_b) ? at(p, b, x->term_b) : step_on(p, b, x->term_b);
+/* Returns the address of the next term: the machine adds a constant distance to the address of any term. */
+static LLVMValueRef next_term(product *p, LLVMValueRef pointer, LLVMValueRef distance) {
+  return LLVMIsConstant(distance) ? at(p, pointer, distance) : step_on(p, pointer, distance);
 }
 
 /* Returns where vector v of a term of b lies. */
@@ -68,10 +68,13 @@ static void multiply_term(product *p, const multiplying *x, const walk *w, const
 
 /* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
  * prefetches them. Rows that lie a multiple of 4096 bytes apart have few places in the nearest cache, which would lose
- * them before they are read. */
+ * them before they are read. A packed term lies in one line, unless
+ * a vector fills a line. */
 static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
+  enum { LINE = 64 };
+  int vector = p->lanes * (int)p->bytes, step = LLVMIsConstant(x->term_b) && vector < LINE ? LINE / vector : 1;
   fetching what = has_32_registers(p) || is_wide(x->form) ? TO_READ_LATER : TO_READ;
-  for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), what);
+  for (int v = 0; v < p->vectors; v += step) fetch(p, at(p, b, i64(p, v * p->lanes)), what);
 }
 
 /* Opens a loop over `terms` terms. `up`: the counter goes from -terms up to 0, because another bound would need a
@@ -93,9 +96,10 @@ static void sum_terms(product *p, const multiplying *x, const walk *w, LLVMValue
   for (int k = 0; k < together; k++) {
     if (fetches) fetch_ahead(p, x, at(p, *b, ahead));
     multiply_term(p, x, w, a, *b, carried);
-    for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
-    *b = next_term(p, x, *b);
+    for (int i = 0; i < pointers; i++) a[i] = next_term(p, a[i], x->term_a);
+    *b = next_term(p, *b, x->term_b);
   }
+  for (int i = 0; i < pointers && LLVMIsConstant(x->term_a); i++) a[i] = hide(p, a[i]);
   if (LLVMIsConstant(x->term_b)) *b = hide(p, *b);
   msc_ir_loop_close(&p->e, &terms, carried);
 }
@@ -249,8 +253,8 @@ static LLVMValueRef finish_turn(product *p, const multiplying *x, const walk *w,
                                 LLVMValueRef *acc) {
   enum { TWO = 2 };
   int num = num_sums(p, w), pointers = num_pointers(w), last = p->vectors - 1;
-  LLVMValueRef next_a[MAX_POINTERS], next_b = next_term(p, x, t->b), term[TWO][MAX_VECTORS];
-  for (int i = 0; i < pointers; i++) next_a[i] = step_on(p, t->a[i], x->term_a);
+  LLVMValueRef next_a[MAX_POINTERS], next_b = next_term(p, t->b, x->term_b), term[TWO][MAX_VECTORS];
+  for (int i = 0; i < pointers; i++) next_a[i] = next_term(p, t->a[i], x->term_a);
   for (int v = 0; v < p->vectors; v++)
     for (int k = 0; k < TWO; k++) term[k][v] = load_vector(p, at(p, k ? next_b : t->b, i64(p, v * p->lanes)));
   LLVMValueRef again = at(p, next_b, i64(p, last * p->lanes));
@@ -272,13 +276,14 @@ static LLVMValueRef finish_turn(product *p, const multiplying *x, const walk *w,
   return at(p, t->top, i64(p, (waits - levels) * num * p->lanes));
 }
 
-/* Sums `terms` terms, two per iteration. */
-static void sum_by_two(product *p, const multiplying *x, const walk *w, LLVMValueRef terms, LLVMValueRef *carried) {
+/* Sums `terms` terms, two per iteration, or four if their distances are known. */
+static void sum_by_turns(product *p, const multiplying *x, const walk *w, LLVMValueRef terms, LLVMValueRef *carried) {
   enum { TWO = 2 };
-  bool fetches = x->form == SPREAD;
-  LLVMValueRef whole = LLVMBuildAnd(p->b, terms, i64(p, -TWO), "");
-  sum_terms(p, x, w, whole, TWO, fetches, carried);
-  sum_terms(p, x, w, nsw_sub(p, terms, whole), 1, fetches, carried);
+  for (int together = LLVMIsConstant(x->term_a) ? UNROLLED : TWO; together; together /= TWO) {
+    LLVMValueRef whole = LLVMBuildAnd(p->b, terms, i64(p, -together), "");
+    sum_terms(p, x, w, whole, together, x->form == SPREAD, carried);
+    terms = nsw_sub(p, terms, whole);
+  }
 }
 
 /* Sums all blocks, one or two in a turn, as fold_blocks adds them up. The sums of a turn wait in memory, but they are
@@ -300,7 +305,7 @@ static void sum_blocks_spread(product *p, const multiplying *x, walk *w, LLVMVal
   *b = acc[num + 1];
   for (int block = 0; block <= log; block++) {
     for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
-    sum_by_two(p, x, w, block == log ? before : x->block, carried);
+    sum_by_turns(p, x, w, block == log ? before : x->block, carried);
     if (block != log) memcpy(first, carried, sizeof *carried * (size_t)num);
   }
   turn t = {.a = a, .first = log ? first : NULL, .b = *b, .top = acc[num + 2]};
@@ -359,7 +364,7 @@ static void sum_eight_blocks(product *p, const multiplying *given, walk *w, LLVM
     turn t = {.a = a, .first = first, .b = *b, .top = top};
     top = finish_turn(p, x, w, &t, met[n], n + 1 < TURNS, carried);
     for (int i = 0; i < pointers; i++) a[i] = step_on(p, step_on(p, a[i], x->term_a), x->term_a);
-    *b = next_term(p, x, next_term(p, x, *b));
+    *b = next_term(p, next_term(p, *b, x->term_b), x->term_b);
   }
   memcpy(out_acc, carried, sizeof *carried * (size_t)num);
 }
