@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """msc.export of PyTorch modules: what is written, what it trains to beside PyTorch in f64, and what is refused."""
 
+import copy
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -393,6 +395,96 @@ def test_hints():
         except package.Error:
             continue
         raise AssertionError("a wrong hint was taken")
+
+
+class Listed(nn.Module):
+    """Modules in every kind of list, none of which is run itself but the first half of `tail`."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
+        self.heads = nn.ModuleDict({"a": nn.Linear(8, 8), "b": nn.Sequential(nn.Linear(8, 8), nn.ReLU())})
+        self.tail = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Linear(8, 8))
+        self.inner = nn.Module()
+        self.inner.norm = nn.LayerNorm(8)
+        self.gains = nn.ParameterList([nn.Parameter(torch.ones(8)) for _ in range(2)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x).relu()
+        x = self.heads["a"](x) + self.heads["b"](x)
+        for part in self.tail:
+            x = part(x)
+        return self.inner.norm(x) * self.gains[0] + self.gains[1]
+
+
+def test_hints_on_lists():
+    net = Listed()
+    package.annotate(net.layers, recompute=True)
+    package.annotate(net.layers[2:], comm_fusion=3)
+    package.annotate([net.heads["a"], net.layers[0]], comm_fusion=5)
+    package.annotate(net.heads, recompute=True)
+    package.annotate(net.tail[2:], recompute=True)
+    package.annotate(net.inner, comm_fusion=7)
+    package.annotate(net.gains, parallel_optimizer=False)
+    package.annotate(net.heads.parameters(), parallel_optimizer=False)
+    package.annotate(net, "layers.[01].bias", parallel_optimizer=False)
+    package.shard(net.layers[1:3], in_strategy=((1, 2), (2, 1)))
+    pickle.loads(pickle.dumps(net))
+    x, y = torch.randn(4, 8), torch.randn(4, 8)
+    for module in (net, copy.deepcopy(net)):
+        package.export(module, (x, y), loss=nn.MSELoss(), optimizer=torch.optim.SGD(module.parameters(), 0.1))
+        text = msc("dump", "model.fbs")
+
+        def said(name, hint):
+            lines = [part for part in text.splitlines() if f'"{name}' in part]
+            assert lines, name
+            return any(hint in part for part in lines)
+
+        names = ("layers.0", "layers.3", "heads.a", "heads.b", "tail.0", "tail.2", "tail.3", "inner.norm")
+        recomputed = [n for n in names if said(n, "recompute")]
+        assert recomputed == ["layers.0", "layers.3", "heads.a", "heads.b", "tail.2", "tail.3"], recomputed
+        fused = {n: k for n in ("layers.0", "layers.1", "layers.2", "heads.a", "heads.b", "inner.norm")
+                 for k in (3, 5, 7) if said(n, f"comm_fusion = {k}")}
+        assert fused == {"layers.0": 5, "layers.2": 3, "heads.a": 5, "inner.norm": 7}, fused
+        assert [said(f"layers.{i}", "in_strategy = [[1, 2], [1, 2]]") for i in range(4)] == [False, True, True, False]
+        # PyTorch copies a parameter without what is said of it
+        assert text.count("msc.parallel_optimizer = false") == (8 if module is net else 0), text
+    for wrong, why in ((lambda: package.annotate("layers", recompute=True), "not a str"),
+                       (lambda: package.annotate([net.layers[0], 3], recompute=True), "not a int"),
+                       (lambda: package.annotate([], recompute=True), "there is no module or parameter in the list"),
+                       (lambda: package.annotate(net.layers, "0", pattern=1), "multiple values"),
+                       (lambda: package.annotate([net], "layers.*", recompute=True), "takes a module with a pattern"),
+                       (lambda: package.shard([net.gains[0]], in_strategy=((1, ), )), "msc.shard takes a module")):
+        try:
+            wrong()
+        except (package.Error, TypeError) as e:
+            assert why in str(e), e
+            continue
+        raise AssertionError(why)
+    plan = {
+        "layers.0": "ColumnParallelLinear", "layers.1": "row", "layers.2": "colwise_rep", "layers.3": "rowwise",
+        "inner.norm": "sequence_parallel", "inner": "PrepareModuleInput"
+    }
+    bare = Listed()
+    package.export(bare, (torch.randn(2, 4, 8), torch.randn(2, 4, 8)), plan=plan, mesh={"dp": 2, "tp": 2},
+                   loss=nn.MSELoss(), optimizer=torch.optim.SGD(bare.parameters(), 0.1))
+    text = msc("dump", "model.fbs")
+    for name, strategy in (("layers.0", "[[2, 1, 1], [2, 1]]"), ("layers.1", "[[2, 1, 2], [1, 2]]"),
+                           ("layers.2", "[[2, 1, 1], [2, 1]]"), ("layers.3", "[[2, 1, 2], [1, 2]]"),
+                           ("inner.norm", "[[2, 2, 1], [1], [1]]")):
+        assert any(f'"{name}' in part and f"in_strategy = {strategy}" in part for part in text.splitlines()), text
+    x, y, wanted = torch.randn(2, 4, 8), torch.randn(2, 4, 8), []
+    compile_model("model.fbs", "plan.bin", device_num=4, parallel_mode="semi_auto_parallel")
+    told = train("plan.bin", {"x": x.numpy(), "y": y.numpy()}, 3, 4, "model.safetensors")[0]
+    optimizer = torch.optim.SGD(bare.parameters(), 0.1)
+    for _ in range(3):
+        loss = nn.functional.mse_loss(bare(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        wanted.append(loss.item())
+    assert all(abs(a - b) < 1e-5 * abs(a) for a, b in zip(wanted, told)), (wanted, told)
 
 
 class Masked(nn.Module):
