@@ -9,7 +9,10 @@
  * device likewise, where the key says so: after the last use before the pause, until shortly before the next. Where
  * auto_offload asks for a share of them, these are those with the longest pauses.
  *
- * Views of such a value are made anew for each user, so that they do not begin its life before that user's. */
+ * Views of such a value are made anew for each user, so that they do not begin its life before that user's.
+ *
+ * Where servers run updates (server_updates) they fetch for these, and take back what these make; neither they nor the
+ * workers use a value that the others have fetched. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +24,7 @@
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
 #include "passes/8_memory/postpone.h"
+#include "passes/8_memory/served.h"
 #include "passes/8_memory/offsets/offsets.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -36,8 +40,10 @@ typedef struct {
   msc_value *arg;
   msc_home home;
   uint64_t ns;   /* of one transfer */
-  msc_op *fetch; /* the last one; NULL: none yet */
-  size_t used;   /* number of the unit that used it last */
+  struct {
+    msc_op *fetch; /* the last one; NULL: none yet */
+    size_t used;   /* number of the unit that used it last */
+  } by[MSC_NUM_SERVED];
 } stored;
 
 typedef struct {
@@ -85,16 +91,26 @@ static msc_op *begin_of_fetch(const offloader *z, msc_op *user, msc_op *first, u
   return at;
 }
 
+/* Returns who runs the op: MSC_BY_... */
+static int runner_of(const msc_op *op) { return (int)msc_op_int(op, MSC_FACT(served)); }
+
+/* True if the value that unit number `number` needs is on the device of who runs it. */
+static bool is_kept(const stored *s, int runner, size_t number) {
+  return s->by[runner].fetch && number - s->by[runner].used <= KEPT_UNITS;
+}
+
 static msc_value *insert_fetch(offloader *z, stored *s, msc_op *at, msc_op *user) {
-  s->fetch = msc_op_new(z->f, OP_fetch, 1, &s->arg, 1, user->loc);
-  s->fetch->name = s->arg->name;
-  msc_insert_before(at, s->fetch);
-  s->fetch->id = at->id;
-  if (!msc_infer(s->fetch)) return NULL;
-  s->fetch->out[0].whole = s->arg->whole;
+  int runner = runner_of(user);
+  msc_op *fetch = s->by[runner].fetch = msc_op_new(z->f, OP_fetch, 1, &s->arg, 1, user->loc);
+  fetch->name = s->arg->name;
+  if (runner) msc_op_put(fetch, msc_fact_served(runner));
+  msc_insert_before(at, fetch);
+  fetch->id = at->id;
+  if (!msc_infer(fetch)) return NULL;
+  fetch->out[0].whole = s->arg->whole;
   z->fetches++;
   z->bytes += msc_type_bytes(s->arg->type);
-  return &s->fetch->out[0];
+  return &fetch->out[0];
 }
 
 /* Returns the value that a user reads in place of v: the fetched value or, if v is a view, the same view of it, which
@@ -111,18 +127,19 @@ static msc_value *fetched_view(offloader *z, msc_value *v, msc_value *fetched, m
 
 static bool serve_unit(offloader *z, msc_op *op, msc_op *before, size_t number) {
   uint64_t ns = 0;
+  int runner = runner_of(op);
   for (size_t i = 0; i < op->num_in; i++) {
     const stored *s = stored_behind(z, op->in[i].value);
-    if (s && !(s->fetch && number - s->used <= KEPT_UNITS)) ns += s->ns;
+    if (s && !is_kept(s, runner, number)) ns += s->ns;
   }
   msc_op *at = begin_of_fetch(z, op, before ? place_before(before) : NULL, AHEAD * ns);
   for (size_t i = 0; i < op->num_in; i++) {
     msc_value *v = op->in[i].value;
     stored *s = stored_behind(z, v);
     if (!s) continue;
-    bool kept = s->fetch && number - s->used <= KEPT_UNITS;
-    msc_value *fetched = kept ? &s->fetch->out[0] : insert_fetch(z, s, at, op);
-    s->used = number;
+    bool kept = is_kept(s, runner, number);
+    msc_value *fetched = kept ? &s->by[runner].fetch->out[0] : insert_fetch(z, s, at, op);
+    s->by[runner].used = number;
     if (!fetched) return false;
     msc_set_operand(op, i, fetched_view(z, v, fetched, place_before(op)));
   }
@@ -139,7 +156,8 @@ static msc_op *begin_of_stow(const stored *s, const msc_value *made, const msc_o
   int64_t beside = made->def->kind == OP_comm ? msc_op_int(made->def, MSC_FACT(beside)) : 0;
   for (; beside > 0 && at->next != ret; beside--) at = at->next;
   for (msc_op *op = at->next; op && op != ret; op = op->next)
-    if (op == s->fetch) at = op;
+    for (int i = 0; i < MSC_NUM_SERVED; i++)
+      if (op == s->by[i].fetch) at = op;
   return place_behind(at);
 }
 
@@ -153,13 +171,14 @@ static bool take_back(offloader *z, size_t last) {
       msc_value *fetched = insert_fetch(z, from, ret, ret);
       if (!fetched) return false;
       msc_set_operand(ret, i, fetched_view(z, ret->in[i].value, fetched, ret));
-      from->used = last;
+      from->by[MSC_BY_WORKERS].used = last;
     }
     msc_value *made = ret->in[i].value;
     if (!s || (made->def && msc_is_made_on_host(made))) continue;
     msc_value *in[] = {s->arg, made};
     msc_op *stow = msc_op_new(z->f, OP_stow, 2, in, 1, made->def->loc);
     stow->name = s->arg->name;
+    if (made->def && runner_of(made->def)) msc_op_put(stow, msc_fact_served(runner_of(made->def)));
     msc_op *behind = begin_of_stow(s, made, ret);
     if (behind) msc_insert_after(behind, stow);
     else msc_insert_before(ret, stow);

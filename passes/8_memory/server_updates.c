@@ -17,11 +17,9 @@
 #include "passes/2_train/train.h"
 #include "passes/7_lower/target.h"
 #include "passes/7_lower/transfer.h"
+#include "passes/8_memory/served.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
-
-/* Who runs an op; 0: the workers. */
-enum { BY_SERVERS = 1, BY_BOTH = 2, BY_EACH = 3 };
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -29,7 +27,7 @@ typedef struct {
   int64_t ranks;    /* of a stage */
   bool *update;     /* by op id: an update that servers may run */
   bool *workers;    /* by op id: workers need its results */
-  uint8_t *by;      /* by op id: who runs it, BY_... or 0 */
+  uint8_t *by;      /* by op id: who runs it, MSC_BY_... */
   msc_dtype summed; /* the element type of the values that servers sum */
   bool of_lazy;     /* what is marked is read by a lazy update */
 } serving_pass;
@@ -140,7 +138,7 @@ static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
   if (z->workers[op->id]) return false;
   if (op->kind == OP_comm) {
     *out_summed = sums_over_all_ranks(z, op) || (z->of_lazy && gathers_from_all_ranks(z, op));
-    if (*out_summed) z->by[op->id] = BY_SERVERS;
+    if (*out_summed) z->by[op->id] = MSC_BY_SERVERS;
     return *out_summed;
   }
   if (op->kind == OP_gemm || msc_is_message(op)) return false;
@@ -153,7 +151,7 @@ static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
     summed |= of_operand;
   }
   *out_summed = summed;
-  if (!msc_is_view(op)) z->by[op->id] = summed || z->update[op->id] ? BY_SERVERS : BY_BOTH;
+  if (!msc_is_view(op)) z->by[op->id] = summed || z->update[op->id] ? MSC_BY_SERVERS : MSC_BY_BOTH;
   return true;
 }
 
@@ -165,7 +163,7 @@ static bool is_read_by_servers(const serving_pass *z, const msc_op *op) {
         if (!z->update[op->id]) return false;
       } else if (msc_is_view(u->user)) {
         if (!is_read_by_servers(z, u->user)) return false;
-      } else if (z->by[u->user->id] != BY_SERVERS) return false;
+      } else if (z->by[u->user->id] != MSC_BY_SERVERS) return false;
     }
   return true;
 }
@@ -181,7 +179,7 @@ static bool mark_all_needed(serving_pass *z) {
       if (!mark_needed(z, op, &summed) || !summed) z->update[op->id] = stable = false;
     }
   for (const msc_op *op = z->f->body->first; op && stable; op = op->next)
-    if (z->by[op->id] == BY_SERVERS && !is_read_by_servers(z, op)) z->workers[op->id] = true, stable = false;
+    if (z->by[op->id] == MSC_BY_SERVERS && !is_read_by_servers(z, op)) z->workers[op->id] = true, stable = false;
   return stable;
 }
 
@@ -220,7 +218,7 @@ static bool mark_own_sums(const serving_pass *z) {
     if (z->by[op->id] || !waits) continue;
     serving_pass of_any_type = *z;
     if (op->num_in) of_any_type.summed = op->in[0].value->type->dtype;
-    if (op->kind == OP_comm && sums_over_all_ranks(&of_any_type, op)) z->by[op->id] = BY_EACH;
+    if (op->kind == OP_comm && sums_over_all_ranks(&of_any_type, op)) z->by[op->id] = MSC_BY_EACH;
     else
       ok = msc_op_error(op, MSC_E_UNSUPPORTED,
                         "parameter_server.mode async: here workers wait for one another, for more than sums of "

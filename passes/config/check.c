@@ -199,9 +199,6 @@ static bool check_server(msc_config *config) {
   if (msc_config_bool(config, MSC_KEY_auto_offload))
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
                      key_with_value(config, MSC_KEY_auto_offload));
-  if (msc_config_offload(config, "param"))
-    return msc_error(ctx, MSC_E_UNSUPPORTED, loc,
-                     "parameter_server: not supported yet with offload.param; with offload.activation it is");
   if (msc_config_offload(config, "optimizer"))
     return msc_error(ctx, MSC_E_CONFIG, loc,
                      "parameter_server contradicts offload.optimizer: the state lives on servers");

@@ -208,7 +208,8 @@ static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, m
   bool disk = false;
   for (uint32_t i = 0; i < 2; i++) disk |= plan_call_buffers(call, i).space == PLAN_SPACE_DISK;
   if (!b->next) return;
-  r->copies = !disk && mscrt_copies_in_place(c);
+  if (r->served == MSCRT_BY_SERVERS && !c->o.server) return; /* workers skip it */
+  r->copies = c->o.server || (!disk && mscrt_copies_in_place(c));
   r->is_transfer = !r->copies && (c->offload || c->device->transfer);
 }
 

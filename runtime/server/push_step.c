@@ -6,6 +6,7 @@
 
 #include "runtime/comm/tcp.h"
 #include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/answer_push_pull.h"
 #include "runtime/server/share.h"
 #include "runtime/wait.h"
@@ -182,16 +183,21 @@ static mscrt_status *push_gradients(mscrt_context *c, mscrt_pushing *p, int i) {
 /* Copies the spans that a server has told of to the parameters of its share; each must lie in one of them. */
 static mscrt_status *put_values(mscrt_context *c, const mscrt_share *share, const mscrt_changes_told *told,
                                 const char *values) {
-  const mscrt_value_span *span = (const void *)told->spans;
-  const mscrt_served_value *v = share->value, *end = v + share->num_values;
-  for (int64_t i = 0; i < told->num; values += span[i++].bytes) {
-    while (v < end && span[i].at >= v->at + v->bytes) v++;
-    if (v == end || span[i].bytes > v->at + v->bytes - span[i].at)
-      return mscrt_fail(MSCRT_PEER, "the parameter server tells of changes that are not in one parameter");
-    memcpy((char *)mscrt_address_of(c, v->v->ref, 0) + (span[i].at - v->at), values, span[i].bytes);
-    c->received_bytes += span[i].bytes;
+  const mscrt_value_span *span = (const void *)told->spans, *end = span + told->num;
+  for (uint32_t k = 0; k < share->num_values; k++) {
+    const mscrt_served_value *v = &share->value[k];
+    const mscrt_value_span *first = span;
+    char *to = mscrt_address_of(c, v->v->ref, 0);
+    for (; span < end && span->at >= v->at && span->at - v->at < v->bytes; values += span++->bytes) {
+      if (span->bytes > v->bytes - (span->at - v->at)) break;
+      memcpy(to + (span->at - v->at), values, span->bytes);
+      c->received_bytes += span->bytes;
+    }
+    if (span > first) MSCRT_CHECK(mscrt_store_variable(c, v->v, to));
+    if (span > first) mscrt_drop_disk_pages(c, v->v->ref);
   }
-  return NULL;
+  return span == end ? NULL
+                     : mscrt_fail(MSCRT_PEER, "the parameter server tells of changes that are not in one parameter");
 }
 
 /* Pulls what has changed since this rank pulled last. */

@@ -7,6 +7,7 @@
 
 #include "runtime/comm/address.h"
 #include "runtime/execute/execute.h"
+#include "runtime/memory/memory.h"
 #include "runtime/server/changes.h"
 #include "runtime/wait.h"
 
@@ -87,7 +88,7 @@ static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char 
       }
       if (r->served == MSCRT_BY_SERVERS) own = p->own->runs[number++];
       if (!own) continue;
-      MSCRT_CHECK(p->c->device->compute(p->c, &t));
+      MSCRT_CHECK(r->copies ? mscrt_copy_in_place(p->c, &t) : p->c->device->compute(p->c, &t));
       mscrt_note_changes(p->changes, r, step + 1);
     }
   return NULL;

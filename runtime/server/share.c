@@ -32,17 +32,23 @@ static uint32_t group_of(const sharing *s, uint32_t i) {
   return i;
 }
 
-static bool writes_input_of(const mscrt_record *a, const mscrt_record *b) {
-  for (uint32_t i = 0; i < a->num_buffers; i++)
-    for (uint32_t k = 0; k < b->num_buffers && a->ref[i].written; k++)
-      if (!b->ref[k].written && mscrt_refs_overlap(a->ref[i], b->ref[k])) return true;
-  return false;
+/* True if the call writes what ref holds, or a part of it. *out_whole is then true if it writes all. */
+static bool writes_part_of(const mscrt_record *r, plan_ref ref, bool *out_whole) {
+  bool any = false;
+  for (uint32_t i = 0; i < r->num_buffers; i++) {
+    plan_ref w = r->ref[i];
+    if (!w.written || !mscrt_refs_overlap(w, ref)) continue;
+    any = true;
+    *out_whole = *out_whole || (w.offset <= ref.offset && w.offset + w.bytes >= ref.offset + ref.bytes);
+  }
+  return any;
 }
 
 static uint64_t kept_bytes_written(const mscrt_record *r) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < r->num_buffers; i++)
-    if (r->ref[i].written && r->ref[i].space == PLAN_SPACE_PERSISTENT) bytes += r->ref[i].bytes;
+    if (r->ref[i].written && (r->ref[i].space == PLAN_SPACE_PERSISTENT || mscrt_is_offloaded(r->ref[i].space)))
+      bytes += r->ref[i].bytes;
   return bytes;
 }
 
@@ -72,6 +78,19 @@ static mscrt_status *list_sections(sharing *s) {
     if (any) s->out->section[s->out->num_sections++] = section;
   }
   return NULL;
+}
+
+/* Puts a call into the groups of those that wrote its inputs last. What is in the arena may be written anew: of an
+ * input that one call wrote as a whole only this call and later ones count. */
+static void join_groups_of_inputs(sharing *s, uint32_t own) {
+  const mscrt_record *r = s->call[own].r;
+  for (uint32_t k = 0; k < r->num_buffers; k++) {
+    bool whole = r->ref[k].written;
+    for (uint32_t before = own; before-- > 0 && !whole;) {
+      if (!writes_part_of(s->call[before].r, r->ref[k], &whole)) continue;
+      s->call[group_of(s, own)].group = group_of(s, before);
+    }
+  }
 }
 
 /* True for an all_reduce that sums whole values of all ranks in the order of ranks. */
@@ -125,8 +144,7 @@ static mscrt_status *list_served(sharing *s) {
       if (r->kind == PLAN_CALL_KIND_COLLECTIVE) continue;
       uint32_t own = s->num_calls;
       s->call[s->num_calls++] = (served_call){.r = r, .group = own};
-      for (uint32_t before = 0; before < own; before++)
-        if (writes_input_of(s->call[before].r, r)) s->call[group_of(s, own)].group = group_of(s, before);
+      join_groups_of_inputs(s, own);
     }
   return NULL;
 }

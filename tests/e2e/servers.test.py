@@ -128,7 +128,6 @@ def check_refusals():
                 *settings({"parallel_mode": "semi_auto_parallel", **keys})]
 
     refused("parameter_server: not supported yet with auto_offload", *compiled(**SYNC, auto_offload=True))
-    refused("parameter_server: not supported yet with offload.param", *compiled(**SYNC, offload={"param": "cpu"}))
     refused("parameter_server contradicts offload.optimizer", *compiled(**SYNC, offload={"optimizer": "cpu"}))
     for keys in ({"zero": 1}, {"enable_parallel_optimizer": True}):
         refused(f"parameter_server contradicts {[*keys][0]} ", *compiled(**SYNC, mesh={"dp": 2}, **keys))
@@ -152,6 +151,24 @@ def check_values_put_off():
         totals = json.loads(out.splitlines()[-1])
         assert totals["host_bytes"] > 0, totals
         assert result(out) == wanted, servers
+
+
+def check_parameters_away():
+    """Parameters live in host memory or on disk, of workers and of servers, and large ones are fetched there."""
+    size = "--layers 2 --hidden 64 --heads 2 --optimizer adam --lr 0.01".split()
+    call(sys.executable, "-m", "msc.models", "gpt", *size, "--seq", str(SEQ), "--batch", str(BATCH), "--vocab",
+         str(VOCAB), "-o", "large.fbs")
+    for ranks, keys in (PLANS[0], PLANS[2], PLANS[5]):
+        call(MSC, "compile", "large.fbs", "-o", "plain.bin", "--set", f"device_num={ranks}", *settings(keys))
+        wanted = result(call(MSC, "run", "plain.bin", "-n", str(ranks), *RUN))
+        for home, pool in (("cpu", "host_bytes"), ("disk", "disk_bytes")):
+            away = {"offload": {"param": home}, **({"offload_path": "."} if home == "disk" else {})}
+            call(MSC, "compile", "large.fbs", "-o", "away.bin", "--set", f"device_num={ranks}",
+                 *settings({**keys, **away, **SYNC}))
+            for servers in (0, 2, 3):
+                out = call(MSC, "run", "away.bin", "-n", str(ranks), "--servers", str(servers), *RUN)
+                assert json.loads(out.splitlines()[-1])[pool] > 1 << 17, out
+                assert result(out) == wanted, (keys, home, servers)
 
 
 def check_changed_rates():
@@ -213,6 +230,7 @@ def main():
         check_plans()
         check_changed_rates()
         check_values_put_off()
+        check_parameters_away()
         check_sums_of_two_types()
         check_other_order()
         check_cut_parameters()
