@@ -38,6 +38,7 @@ typedef struct {
   region **of;         /* by op id */
   region **order;      /* NULL where a region was absorbed */
   size_t num_places;
+  region **followers; /* room of `reorder` for those between two regions */
 } fuser;
 
 /* ---- constants ---- */
@@ -153,19 +154,18 @@ static bool mark_between(fuser *z, const region *first, region *second) {
  * the marks. */
 static void reorder(fuser *z, const region *first, const region *second, region *m) {
   size_t from = first->place, to = second->place, at = from;
-  region **kept = msc_new_array(z->pass->scratch, region *, to - from + 1);
   size_t num_followers = 0;
   for (size_t i = from + 1; i < to; i++) {
     region *r = z->order[i];
-    if (r && r->follows) kept[num_followers++] = r;
+    if (r && r->follows) z->followers[num_followers++] = r;
     else if (r) z->order[at] = r, r->place = at++;
   }
   z->order[at] = m;
   m->place = at++;
   for (size_t i = 0; i < num_followers; i++) {
-    z->order[at] = kept[i];
-    kept[i]->follows = false;
-    kept[i]->place = at++;
+    region *r = z->order[at] = z->followers[i];
+    r->follows = false;
+    r->place = at++;
   }
   while (at <= to) z->order[at++] = NULL;
 }
@@ -577,6 +577,7 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
   z.deps = msc_depend_of(pass->scratch, f);
   z.of = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   z.order = msc_new_array(pass->scratch, region *, z.deps.num_ops);
+  z.followers = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) {
     start_region(&z, op);
     join_operand_regions(&z, op);
