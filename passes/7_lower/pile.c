@@ -69,21 +69,27 @@ static msc_value *pile_up(msc_arena *a, msc_builder *b, size_t num, msc_op *cons
   return reshape(b, join_along(b, 1, num, x), 2, (int64_t[]){t->dim[0] * (int64_t)num, t->dim[1]});
 }
 
-/* Returns the concat of `num` steps, of which v, reshaped to a step [1, ...], is one; NULL: there is none. */
+static bool joins_steps(const msc_op *op, size_t num) {
+  return op->kind == OP_concat && !msc_op_int(op, "dim") && op->num_in == num;
+}
+
+/* Returns the concat of `num` steps, of which v, or its reshape to a step [1, ...], is one; NULL: there is none. */
 static msc_op *find_steps(const msc_value *v, size_t num) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     const msc_type *step = u->user->kind == OP_reshape ? u->user->out[0].type : NULL;
+    if (joins_steps(u->user, num)) return u->user;
     if (!step || step->rank != v->type->rank + 1 || step->dim[0] != 1) continue;
     for (const msc_use *w = u->user->out[0].uses; w; w = w->next)
-      if (w->user->kind == OP_concat && !msc_op_int(w->user, "dim") && w->user->num_in == num) return w->user;
+      if (joins_steps(w->user, num)) return w->user;
   }
   return NULL;
 }
 
-/* Returns the value that is step k. */
+/* Returns the value [rows, columns] that is step k. */
 static const msc_value *step_of(const msc_op *steps, size_t k) {
-  const msc_op *def = steps->in[k].value->def;
-  return def && def->kind == OP_reshape ? def->in[0].value : NULL;
+  const msc_value *v = steps->in[k].value;
+  if (v->type->rank == 2) return v;
+  return v->def && v->def->kind == OP_reshape ? v->def->in[0].value : NULL;
 }
 
 /* Puts products whose operands `side` are the steps of a concat in its order. */
@@ -206,19 +212,24 @@ static size_t sum_pile(msc_arena *a, msc_op *last) {
 
 /* ---- what reads the rows step by step ---- */
 
-/* The rows of a pile, the concat that has them step by step, and the blocks of sums over them. */
+/* The rows of a pile, the concat [steps, rows, columns] or [steps * rows, columns] that has them step by step, and the
+ * blocks of sums over them. */
 typedef struct {
   msc_op *pile, *steps;
-  msc_value *rows; /* [rows of a step * steps, columns] */
+  int64_t num, of_each; /* steps, rows of one */
+  msc_value *rows;      /* [rows of a step * steps, columns] */
   int64_t blocks;
 } piled_steps;
 
 /* True if the pile has the steps of a concat in their order, and a product of its rows tells how they are summed. */
 static bool find_piled_steps(msc_op *pile, piled_steps *out) {
-  *out = (piled_steps){.pile = pile, .steps = find_steps(pile->in[0].value, pile->num_in)};
+  *out = (piled_steps){.pile = pile,
+                       .steps = find_steps(pile->in[0].value, pile->num_in),
+                       .num = (int64_t)pile->num_in,
+                       .of_each = pile->in[0].value->type->dim[0]};
   for (size_t k = 0; out->steps && k < pile->num_in; k++)
     if (step_of(out->steps, k) != pile->in[k].value) return false;
-  if (!out->steps || out->steps->out[0].type->rank != 3 || out->steps->block != pile->block) return false;
+  if (!out->steps || out->steps->out[0].type->rank > 3 || out->steps->block != pile->block) return false;
   out->rows = &pile->out[0].uses->user->out[0];
   for (const msc_use *u = out->rows->uses; u; u = u->next)
     if (u->user->kind == OP_matmul) out->blocks = msc_op_int(u->user, MSC_FACT(blocks));
@@ -240,8 +251,8 @@ static msc_op *find_sum(const piled_steps *p, const msc_type *t) {
 /* Replaces a sum over all rows of all steps, and that of the pile's rows if there is one, by one. */
 static bool sum_rows(const piled_steps *p, msc_op *sum) {
   int64_t dims[MSC_MAX_RANK];
-  if (sum->out[0].type->rank != 1 || msc_op_ints(sum, "dims", dims, MSC_MAX_RANK) != 2 || dims[0] + dims[1] != 1)
-    return true;
+  int lead = p->steps->out[0].type->rank - 1, num = msc_op_ints(sum, "dims", dims, MSC_MAX_RANK);
+  if (sum->out[0].type->rank != 1 || num != lead || (lead == 1 ? dims[0] : dims[0] + dims[1] - 1)) return true;
   msc_op *other = find_sum(p, sum->out[0].type);
   msc_value *all = other && other->id < sum->id ? &other->out[0] : NULL;
   if (!all) {
@@ -259,22 +270,22 @@ static bool sum_rows(const piled_steps *p, msc_op *sum) {
 
 /* What the steps [steps, rows, n], or their rows [steps * rows, n], are a transpose of, [rows, steps, n]; NULL: of
  * nothing. */
-static msc_value *unturned(msc_value *x, const msc_type *steps) {
+static msc_value *unturned(msc_value *x, const piled_steps *p) {
   static const int64_t swap[3] = {1, 0, 2};
   int64_t perm[MSC_MAX_RANK];
   const msc_value *whole = x->type->rank == 2 && x->def && x->def->kind == OP_reshape ? x->def->in[0].value : x;
   const msc_type *t = whole->type;
   const msc_op *turn = whole->def;
-  bool is_turned = t->rank == 3 && t->dim[0] == steps->dim[0] && t->dim[1] == steps->dim[1] && turn &&
+  bool is_turned = t->rank == 3 && t->dim[0] == p->num && t->dim[1] == p->of_each && turn &&
                    turn->kind == OP_transpose && msc_op_ints(turn, "perm", perm, MSC_MAX_RANK) == 3 &&
                    !memcmp(perm, swap, sizeof swap);
   return is_turned ? turn->in[0].value : NULL;
 }
 
 /* Returns steps, or their rows, as rows in the order of a pile. */
-static msc_value *turn_rows(msc_builder *b, msc_value *x, const msc_type *steps) {
-  int64_t n = x->type->dim[x->type->rank - 1], apart[3] = {steps->dim[0], steps->dim[1], n};
-  msc_value *turned = unturned(x, steps);
+static msc_value *turn_rows(msc_builder *b, msc_value *x, const piled_steps *p) {
+  int64_t n = x->type->dim[x->type->rank - 1], apart[3] = {p->num, p->of_each, n};
+  msc_value *turned = unturned(x, p);
   if (!turned) turned = transpose(b, reshape(b, x, 3, apart), (int64_t[]){1, 0, 2});
   return turned ? reshape(b, turned, 2, (int64_t[]){apart[0] * apart[1], n}) : NULL;
 }
@@ -292,10 +303,10 @@ static bool multiply_rows(const piled_steps *p, msc_op *product, size_t side) {
   if (!multiplies_rows(product)) return true;
   msc_value *x = product->in[1 - side].value;
   bool is_larger = x->type->dim[x->type->rank - 1] > p->rows->type->dim[1];
-  if (x == product->in[side].value || (is_larger && !unturned(x, p->steps->out[0].type))) return true;
+  if (x == product->in[side].value || (is_larger && !unturned(x, p))) return true;
   move_pile_before(product, p->pile);
   msc_builder b = builder_before(product);
-  msc_value *turned = turn_rows(&b, x, p->steps->out[0].type);
+  msc_value *turned = turn_rows(&b, x, p);
   msc_value *y = turned ? matrix_product(&b, side ? turned : p->rows, true, side ? p->rows : turned, false) : NULL;
   if (!y) return false;
   msc_op_put(y->def, msc_fact_blocks(p->blocks));
@@ -311,7 +322,7 @@ static void erase_unused_steps(msc_arena *a, msc_op *steps) {
   if (msc_has_uses(&steps->out[0])) return;
   msc_op_erase(steps);
   for (size_t k = 0; k < num; k++)
-    if (!msc_has_uses(&step[k]->out[0])) msc_op_erase(step[k]);
+    if (step[k] && step[k]->kind == OP_reshape && !msc_has_uses(&step[k]->out[0])) msc_op_erase(step[k]);
 }
 
 /* Lists the ops that read v. */
