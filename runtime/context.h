@@ -38,6 +38,7 @@ typedef struct mscrt_record {
   uint8_t kind;                  /* CallKind */
   uint8_t served;                /* 0 without servers */
   bool checks, alone;            /* alone: too short to wake threads for */
+  bool finds_packed;             /* a product: c->panels have all columns of its b already */
   uint32_t strips, chained;      /* chained: the number of calls, from this one on, that run strip by strip; 0: none */
   mscrt_kernel *kernel;
   void **buffers;                /* in slot 0 */

@@ -292,6 +292,39 @@ static mscrt_status *set_waits(mscrt_section *s) {
   return NULL;
 }
 
+/* ---- packed operands ---- */
+
+static bool packs_for_all(const mscrt_record *r) {
+  return r->kind == PLAN_CALL_KIND_MATMUL && r->matmul->shared_columns > 0;
+}
+
+/* True if two products pack all columns of one b into the same panels. */
+static bool pack_alike(const mscrt_record *x, const mscrt_record *y) {
+  const mscrt_matmul *a = x->matmul, *b = y->matmul;
+  plan_ref p = x->ref[1], q = y->ref[1];
+  return a->shared_columns == a->n && b->shared_columns == b->n && x->pack == y->pack && a->n == b->n && a->k == b->k &&
+         a->blocks == b->blocks && a->transpose_b == b->transpose_b && p.space == q.space && p.offset == q.offset;
+}
+
+static bool writes_to(const mscrt_context *c, const mscrt_record *r, plan_ref ref) {
+  uint64_t begin = arena_offset(c, ref, 0), end = begin + ref.bytes;
+  for (uint32_t i = 0; i < r->num_spans; i++)
+    if (r->span[i].written && r->span[i].begin < end && begin < r->span[i].end) return true;
+  return false;
+}
+
+/* Finds the products whose b the product before them has packed, as the steps of a recurrent network do: no call in
+ * between packs another one or writes to it. */
+static void find_packed(const mscrt_context *c, mscrt_section *s) {
+  const mscrt_record *last = NULL;
+  for (uint32_t i = 0; i < s->num_calls; i++) {
+    mscrt_record *r = &s->call[i];
+    bool packs = packs_for_all(r) && !r->served;
+    if (packs) r->finds_packed = last && pack_alike(last, r), last = r;
+    if (last && writes_to(c, r, last->ref[1])) last = NULL;
+  }
+}
+
 /* ---- chains ---- */
 
 /* Finds the chain that begins with call number `first` of a section. It runs strip by strip if there are several
@@ -367,6 +400,7 @@ static mscrt_status *prepare_section(mscrt_context *c, block *b, uint32_t index)
     plan_call call = plan_section_calls(section, i);
     if (calls && plan_call_strips(call) && !plan_call_goes_on(call)) set_chain(c, section, i, &calls[i]);
   }
+  if (b->next) find_packed(c, &c->section[index]);
   if (b->next) MSCRT_CHECK(set_transfer_waits(&c->section[index]));
   return b->next ? set_waits(&c->section[index]) : NULL;
 }

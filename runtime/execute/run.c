@@ -201,6 +201,14 @@ static void pack_shared(void *arg, int64_t unit, int worker) {
   pack_panels(j->r, columns_of_b(j, 0, j->first_column), j->c->panels, j->columns, begin, end < num ? end : num);
 }
 
+/* Packs the present columns for all workers. */
+static void pack_for_all(const matmul_job *j) {
+  const mscrt_record *r = j->r;
+  int64_t num = num_panels(r->matmul, j->columns), units = (num + PACKED_TOGETHER - 1) / PACKED_TOGETHER;
+  if (packs_panels_apart(r->matmul)) run_units(j->c, r, units, pack_shared, (void *)(uintptr_t)j);
+  else pack_panels(r, columns_of_b(j, 0, j->first_column), j->c->panels, j->columns, 0, num);
+}
+
 static void run_tile(void *arg, int64_t unit, int worker) {
   const matmul_job *j = arg;
   const mscrt_matmul *m = j->r->matmul;
@@ -222,7 +230,7 @@ static void run_tile(void *arg, int64_t unit, int worker) {
 }
 
 /* Runs the tiles of a product: all columns at once, or groups of columns one after the other, each packed for all
- * workers first. */
+ * workers first, unless they are packed already. */
 static void run_tiles(mscrt_context *c, const mscrt_record *r, matmul_job *j) {
   const mscrt_matmul *m = r->matmul;
   if (!m->shared_columns) {
@@ -232,9 +240,7 @@ static void run_tiles(mscrt_context *c, const mscrt_record *r, matmul_job *j) {
   for (; j->first_column < m->n; j->first_column += m->shared_columns) {
     int64_t left = m->n - j->first_column;
     j->columns = left < m->shared_columns ? left : m->shared_columns;
-    int64_t num = num_panels(m, j->columns);
-    if (packs_panels_apart(m)) run_units(c, r, (num + PACKED_TOGETHER - 1) / PACKED_TOGETHER, pack_shared, j);
-    else pack_panels(r, columns_of_b(j, 0, j->first_column), c->panels, j->columns, 0, num);
+    if (!r->finds_packed) pack_for_all(j);
     run_units(c, r, (j->columns + m->tile_n - 1) / m->tile_n * m->tiles_m, run_tile, j);
   }
 }

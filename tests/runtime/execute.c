@@ -176,6 +176,92 @@ static void products_in_all_forms(void **state) {
     for (int threads = 1; threads <= 3; threads += 2) run_product(&products[i], threads);
 }
 
+/* ---- operands that are packed for several products ---- */
+
+enum { COLUMNS = 16, TERMS = 8, PANEL = 8 };
+
+/* Packs columns of b0 [TERMS, COLUMNS] into panels b1, and adds their number to the first element of b0. */
+static KERNEL void k_pack(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
+  float *from = b[0], *to = b[1];
+  (void)dims, (void)scalars;
+  from[0] += (float)(end - begin);
+  for (int64_t p = begin; p < end; p++)
+    for (int64_t t = 0; t < TERMS; t++)
+      for (int64_t w = 0; w < PANEL; w++) to[(p * TERMS + t) * PANEL + w] = from[t * COLUMNS + p * PANEL + w];
+}
+
+/* Multiplies rows of b0 by one packed panel b1. */
+static KERNEL void k_multiply(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
+  const float *x = b[0], *panel = b[1];
+  float *y = b[2];
+  (void)scalars;
+  for (int64_t i = begin; i < end; i++)
+    for (int64_t j = 0; j < PANEL; j++) {
+      float sum = panel[j] - panel[j];
+      for (int64_t t = 0; t < TERMS; t++) sum += x[i * dims[2] + t] * panel[t * PANEL + j];
+      y[i * dims[3] + j] = sum;
+    }
+}
+
+/* Of products one behind the other, b is packed by the first, by one whose b another call has written to since, and by
+ * those around a product of another b. */
+static void neighbours_share_a_packed_operand(void **state) {
+  (void)state;
+  enum { ROWS = 4, OF_A = 4 * ROWS * TERMS, OF_B = 4 * TERMS * COLUMNS, OF_C = 4 * ROWS * COLUMNS };
+  enum { AT_B = OF_A, AT_C = AT_B + 2 * OF_B, ALL = AT_C + 5 * OF_C };
+  static const plan_ref a = IN(P, 0, OF_A), b[2] = {IN(P, AT_B, OF_B), IN(P, AT_B + OF_B, OF_B)};
+  call_text calls[6];
+  for (int i = 0, of = 0; i < 6; i++) {
+    if (i == 2) continue;
+    calls[i] = (call_text){.kind = PLAN_CALL_KIND_MATMUL,
+                           .num_buffers = 3,
+                           .buffers = {a, b[i == 4], OUT(P, AT_C + (uint64_t)of++ * OF_C, OF_C)}};
+  }
+  calls[2] = (call_text){
+      .num_buffers = 2, .buffers = {b[1], OUT(P, AT_B, OF_B)}, .num_scalars = 1, .scalars = {1}, .extent = OF_B / 4};
+  plan_text t = {.num_axes = 1,
+                 .axes = {1},
+                 .num_layouts = 1,
+                 .layouts = {"1:"},
+                 .num_kernels = 3,
+                 .kernel = {{"axpy", k_axpy, 2, 0, 1}, {"pack", k_pack, 2, 3, 0}, {"multiply", k_multiply, 5, 10, 0}},
+                 .num_matmuls = 1,
+                 .matmul = {{.batch = 1,
+                             .m = ROWS,
+                             .n = COLUMNS,
+                             .k = TERMS,
+                             .tile_m = 2,
+                             .tile_n = PANEL,
+                             .pack = 1,
+                             .multiply = 2,
+                             .width = PANEL,
+                             .blocks = 1,
+                             .shared_columns = COLUMNS,
+                             .panel_bytes = OF_B}},
+                 .num_sections = 1,
+                 .section = {{"go", 64, 6, calls}},
+                 .persistent = ALL,
+                 .num_parameters = 1,
+                 .parameter = {{"all", 0, 1, {ALL / 4}, 0, IN(P, 0, ALL), NULL, .loss = false}}};
+  mscrt_plan *plan;
+  mscrt_context *ctx;
+  expect_ok(open_text(&t, &plan));
+  expect_ok(open_rank(plan, NULL, 2, &ctx));
+  float *all = local(ctx, "all"), *first = all + AT_B / 4, *second = first + OF_B / 4, *c = all + AT_C / 4;
+  for (int i = 0; i < OF_A / 4; i++) all[i] = 1;
+  for (int step = 1; step <= 2; step++) {
+    for (int i = 0; i < OF_B / 4; i++) first[i] = 1, second[i] = 2;
+    expect_ok(mscrt_run(ctx, "go", 1, NULL));
+    assert_float_equal(*first, 9, 0);                    /* 1, three times 2, and the second's 2 */
+    assert_float_equal(*second, 4, 0);                   /* 2 + 2 */
+    static const float wanted[5] = {10, 10, 28, 18, 30}; /* the sum of the first column's terms as they were packed */
+    for (int i = 0; i < 5; i++)
+      for (int r = 0; r < ROWS; r++) assert_float_equal(c[i * OF_C / 4 + r * COLUMNS], wanted[i], 0);
+  }
+  mscrt_close(ctx);
+  mscrt_plan_close(plan);
+}
+
 /* ---- training: y = x w, loss = mean of (y - t)^2 over the batch, w -= lr * gradient ---- */
 
 enum { BATCH = 16, FEATURES = 12, OUTPUTS = 8, SAMPLES = 70 };
@@ -693,6 +779,7 @@ static void values_that_make_no_sense(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(neighbours_share_a_packed_operand),
       cmocka_unit_test(products_in_all_forms),
       cmocka_unit_test(losses_do_not_depend_on_ranks_or_threads),
       cmocka_unit_test(weights_do_not_depend_on_layouts),
