@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Recurrent layers of every kind: losses of two steps, and the parameters after them, beside PyTorch; long ones are
-traced as one op, and what drops numbers between layers does."""
+traced as one op, what drops numbers between layers does, and two ranks share a batch of many steps."""
 
 import copy
 import os
@@ -104,6 +104,24 @@ def check_drops():
     assert len(set(one)) == 1, f"behind the last layer numbers are dropped: {one}"
 
 
+def check_ranks():
+    """Each of two ranks has a part of the samples in all of many steps, and the sums of one rank."""
+    def trained(ranks):
+        torch.manual_seed(0)
+        net = nn.Sequential()
+        net.layer, net.head = nn.LSTM(8, 16, num_layers=2, bidirectional=True, batch_first=True), nn.Linear(32, 4)
+        net.forward = lambda x: net.head(net.layer(x)[0])
+        x, y = torch.randn(8, 24, 8), torch.randn(8, 24, 4)
+        keys = {"parallel_mode": "data_parallel", "gradients_mean": True} if ranks > 1 else {}
+        step = msc.train_step(net, loss_of, torch.optim.SGD(net.parameters(), 0.5), ranks=ranks, **keys)
+        told = [float(step(x, y)) for _ in range(3)]
+        step.close()
+        return told, [p.detach().clone() for p in net.parameters()]
+
+    (one, alone), (two, shared) = trained(1), trained(2)
+    assert one == two and all(map(torch.equal, alone, shared)), f"other bits on two ranks: {two}, not {one}"
+
+
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -111,6 +129,7 @@ def main():
         check(name, make(), i % 2 == 0)
     check_long()
     check_drops()
+    check_ranks()
     print(f"{len(KINDS)} recurrent layers are right")
 
 

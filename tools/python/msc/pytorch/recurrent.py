@@ -20,10 +20,10 @@ class _Layer:
         self.steps, self.batch = x.shape[:2]
         if bias is not None and gates != 3:  # what a GRU adds to its last gate belongs to that product alone
             bias, self.own_bias = c.g.add(bias, self.own_bias), None
-        products = c.g.matmul(c.reshape(x, (self.steps * self.batch, x.shape[2])), w, transpose_b=True)
+        products = c.g.batch_matmul(x, w, transpose_b=True)
         if bias is not None:
             products = c.g.add(products, c.stretch(bias, products.shape))
-        self.products = split_sizes(c, products, [self.batch] * self.steps)
+        self.products = [c.reshape(p, p.shape[1:]) for p in split_sizes(c, products, [1] * self.steps)]
 
     def run(self, state, step):
         """All results [steps, batch, size], and the state after the last step."""
@@ -34,9 +34,8 @@ class _Layer:
             if self.own_bias is not None:
                 product = g.add(product, c.stretch(self.own_bias, product.shape))
             state = step(self, self.products[t], product, state)
-            results[t] = state[0]
-        y = c.join(results, 0)
-        return c.reshape(y, (self.steps, self.batch, y.shape[1])), state
+            results[t] = c.reshape(state[0], (1, *state[0].shape))
+        return c.join(results, 0), state
 
     def gates_of(self, x):
         return split_sizes(self.c, x, [self.r.shape[0] // self.gates] * self.gates, 1)
