@@ -150,12 +150,38 @@ call("hypot", torch.hypot, x, x[:1] + 1)
 call("logaddexp", torch.logaddexp, x * 50, x[:1])
 call("logcumsumexp", lambda x: torch.logcumsumexp(x, 0), torch.tensor([[1.0, -80.0], [90.0, 3.0], [-90.0, 3.0]]))
 
+for dim in (0, 1):
+    call(f"weight_norm, dim {dim}", lambda v, g, d=dim: torch._weight_norm(v, g, d), x, (x[:, :1], x[:1])[dim].clone())
+
 # ---- products, two operands ----
 
 call("bilinear", lambda a, b, w: F.bilinear(a, b, w), x, x[:, :3].clone(), torch.randn(2, 4, 3))
 call("fmax", torch.fmax, torch.tensor([1.0, math.nan, 2.0]), torch.tensor([0.5, 3.0, math.nan]))
 call("fmin", torch.fmin, torch.tensor([1.0, math.nan, 2.0]), torch.tensor([0.5, 3.0, math.nan]))
 call("copysign", torch.copysign, x[0], torch.tensor([1.0, -2.0, 0.0, -0.0]))
+
+# ---- lists of tensors ----
+
+some = (x, image[0], torch.randn(()))
+
+
+@torch.no_grad()  # PyTorch's own gradients of these calls fail
+def with_numbers(*v):
+    e = torch._foreach_exp(v)
+    added, less, powers = torch._foreach_add(v, 2), torch._foreach_sub(v, e, alpha=3), torch._foreach_pow(2.0, v)
+    return (*added, *less, *powers, *torch._foreach_mul(v, [1.0, 2.0, 3.0]), *torch._foreach_norm(v))
+
+
+@torch.no_grad()
+def with_tensors(*v):
+    e, s = torch._foreach_exp(v), torch._foreach_sin(v)
+    scaled = torch._foreach_mul(v, v[2])
+    added, divided = torch._foreach_addcmul(v, e, s, 0.5), torch._foreach_addcdiv(v, s, e, [1.0, 2.0, 3.0])
+    return (*scaled, *added, *divided, *torch._foreach_lerp(v, e, 0.3))
+
+
+call("lists and numbers", with_numbers, *some)
+call("lists of tensors", with_tensors, *some)
 
 # ---- bits ----
 

@@ -406,6 +406,22 @@ def closures(called, made):
     return [loss()]
 
 
+@use(perceptron)
+def optimizers(called, made):
+    """Steps of optimizers, and a bound of the gradients' norm, compiled as functions of their own."""
+    compiled = (lambda f: f) if called is made else (lambda f: torch.compile(f, backend="msc"))
+    told = []
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop):
+        step = compiled(kind(made.parameters(), 0.01).step)
+        bound = compiled(lambda: nn.utils.clip_grad_norm_(made.parameters(), 0.1))
+        for _ in range(2):
+            made.zero_grad()
+            called(torch.randn(5, 8)).pow(2).sum().backward()
+            told.append(bound())
+            step()
+    return told + [p.detach().clone() for p in made.parameters()]
+
+
 def norms(x, gamma, beta):
     norm = nn.functional.layer_norm
     return [

@@ -17,7 +17,7 @@ from msc.ops import Error
 from msc.pytorch.aten import DTYPES, RANDOM, ROWS, TORCH, Call, Decompose, Refused, dtype_of, is_known
 from msc.pytorch import chosen, fourier
 from msc.pytorch import linear_algebra  # noqa: F401: registers decompositions
-from msc.pytorch.decompositions import DECOMPOSITIONS
+from msc.pytorch.decompositions import DECOMPOSITIONS, of_each
 
 INLINE_BYTES = 1 << 20  # larger constants go to the file of the weights
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
@@ -415,4 +415,4 @@ def _decomposition(target):
         return table[target]
     if target._can_decompose():
         return target.decompose
-    return torch._decomp.decomposition_table.get(target)
+    return torch._decomp.decomposition_table.get(target) or of_each(target)

@@ -181,6 +181,15 @@ def batch_norm_backward(dy, x, gamma, mean, variance, batch_mean, batch_scale, t
     return own(dy, x, gamma, mean, variance, batch_mean, batch_scale, training, eps, wanted)
 
 
+@decomposition("_weight_norm_interface_backward")
+def weight_norm_backward(dw, v, g, norms, dim):
+    """Of v / |v| * g, where |v| is taken over all dimensions but one."""
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    along = (dw * v).sum(others, keepdim=True) / norms
+    dv = g / norms * (dw - v * (along / norms))
+    return dv.to(v.dtype), along.to(g.dtype)
+
+
 # ---- bags of embeddings ----
 
 
@@ -248,3 +257,34 @@ def copysign(a, b):
     dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
     a, b = a.to(dtype).abs(), b.to(dtype)
     return torch.where((b < 0) | ((b == 0) & (1 / b < 0)), -a, a)
+
+
+# ---- lists of tensors ----
+
+
+def of_each(target):
+    """For a call that does the same with each tensor of a list, as _foreach_add.Scalar: the calls for one tensor after
+    another; None for others."""
+    name = target._schema.name.removeprefix("aten::")
+    one = {"_foreach_norm": torch.linalg.vector_norm}.get(name)
+    one = one or getattr(torch, name.removeprefix("_foreach_"), None)
+    if not name.startswith("_foreach_") or one is None or target._schema.is_mutable:
+        return None
+    parameters = target._schema.arguments
+    words = {"alpha": "alpha", "value": "value", "dtype": "dtype"}
+    if name in ("_foreach_addcmul", "_foreach_addcdiv"):
+        words["scalars"] = "value"
+
+    def function(*arguments, **given):
+        given = {**dict(zip((p.name for p in parameters), arguments)), **given}
+        num = next(len(v) for v in given.values() if isinstance(v, (list, tuple)))
+
+        def call(i):
+            own = {n: v[i] if isinstance(v, (list, tuple)) else v for n, v in given.items()}
+            return one(
+                *(v for n, v in own.items() if n not in words), **{words[n]: v for n, v in own.items() if n in words}
+            )
+
+        return [call(i) for i in range(num)]
+
+    return function

@@ -139,6 +139,11 @@ def mul(c, a, b):
     return c.g.mul(a, b)
 
 
+@row("prims.fma.default")
+def fma(c, a, b, added):
+    return c.g.add(c.g.mul(c.t(a), c.t(b)), c.t(added))
+
+
 @row("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def div(c, a, b):
     chance = c.converter.chances.get(getattr(a, "number", None))

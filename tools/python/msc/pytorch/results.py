@@ -34,9 +34,9 @@ def _flat(tensor):
 
 class Results:
     """How the results of a graph are made.  computed: for each tensor that is to be computed the node, and in which
-    order its dimensions lie in memory, row by row; layouts: the sizes and strides of the tensor that is made for it: what
-    is a result itself is no view, which autograd would let nobody write to.  makers: for each result a function of the
-    graph's inputs and of these tensors; none of them knows the graph."""
+    order its dimensions lie in memory, row by row; layouts: the sizes and strides of the tensor that is made for it:
+    what is a result itself is no view, which autograd would let nobody write to.  makers: for each result a function of
+    the graph's inputs and of these tensors; none of them knows the graph."""
 
     def __init__(self, graph):
         output = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
