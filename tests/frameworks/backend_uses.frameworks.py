@@ -716,6 +716,23 @@ def threads(called, _):
     return told
 
 
+@use(perceptron)
+def threads_of_several_sizes(called, made):
+    """Threads that train at once: graphs of new sizes and backwards are made while others are traced."""
+    inputs, told = [torch.randn(5 + i, 8) for i in range(4)], [None] * 4
+
+    def work(i):
+        for _ in range(5):
+            told[i] = torch.autograd.grad(called(inputs[i]).pow(2).sum(), list(made.parameters()))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return [t for own in told for t in own]
+
+
 def main():
     torch.set_num_threads(1)
     wanted = sys.argv[1:]

@@ -11,6 +11,7 @@ import warnings
 import torch
 from torch._dynamo import disable, register_backend
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.convert_frame import compile_lock
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
@@ -153,11 +154,13 @@ def _compiler(keys, name):
 
 @uncollected()
 def _program(module, inputs, symbolic, keys, name):
-    """A plan; or the module itself, after a warning."""
+    """A plan; or the module itself, after a warning.  Other threads trace nothing meanwhile: a trace changes PyTorch's
+    modules for all of them, and graphs of new sizes, and backwards, are made when they are called."""
     try:
-        fixed = make_fx(module, tracing_mode="fake")(*inputs) if symbolic else module
-        with unset_fake_temporarily():  # constants have values
-            return _Program(fixed, inputs, keys, name)
+        with compile_lock:
+            fixed = make_fx(module, tracing_mode="fake")(*inputs) if symbolic else module
+            with unset_fake_temporarily():  # constants have values
+                return _Program(fixed, inputs, keys, name)
     except (Error, CompileError) as e:
         if any(m.kind == "error" and m.file == "keys" for m in getattr(e, "messages", ())):
             raise  # what the user wrote, not what the graph has
