@@ -35,9 +35,9 @@ mscrt_status *mscrt_blob_keep(mscrt_blob *b);
 
 /* ---- data/decimal.c ---- */
 
-/* The number that text begins with, after blanks, with a decimal point in any locale; *out_end is behind it, or text if
- * there is none. */
-double mscrt_read_decimal(const char *text, char **out_end);
+/* Reads the number that text begins with, after blanks, with a decimal point in any locale; *out_end is behind it, or
+ * text if there is none. False: the number is too large for f64. */
+bool mscrt_read_decimal(const char *text, char **out_end, double *out_number);
 
 /* ---- data/file.c: a file that is written beside the one that it will replace ---- */
 

@@ -15,8 +15,7 @@ typedef enum { ZEROS, ONES, SEED, CONSTANT, NORMAL, UNIFORM } init_kind;
 static bool parse_decimal(const char *text, double *out) {
   if (!*text || strlen(text) > 40 || text[strspn(text, "0123456789+-.eE")]) return false;
   char *end;
-  *out = mscrt_read_decimal(text, &end);
-  return !*end && isfinite(*out);
+  return mscrt_read_decimal(text, &end, out) && !*end && isfinite(*out);
 }
 
 static bool parse_init(const char *text, init_kind *out_kind, double *out_value) {

@@ -134,6 +134,20 @@ refuses("rows1.bin", "x=bad.csv y=y.csv", r"bad.csv: line 10, field 4: 'oops' is
 write("short.csv", "".join(",".join(row[:90 - (i == 4)]) + "\n" for i, row in enumerate(scaled)))
 refuses("rows1.bin", "x=short.csv y=y.csv", "short.csv: line 5 has fewer than 90 fields")
 refuses("rows1.bin", "x=plain.tsv y=plain.tsv:0", "plain.tsv: line [0-9]+, field 1: '[0-9.e-]+' is no integer")
+# Messages count all lines of the file. A field without a text is no name, and no number either; nor is one too large.
+write("gap.csv", "\n\r\n" + "".join(",".join(["1e400" if i == 3 else row[0], *row[1:]]) + "\n\n"
+                                     for i, row in enumerate(scaled)))
+refuses("rows1.bin", "x=gap.csv y=y.csv", "gap.csv: line 9, field 1: '1e400' is no number within f64")
+write("huge.csv", f"{10 ** 20}\n" * COUNT)
+refuses("rows1.bin", "x=x.npy y=huge.csv", f"huge.csv: line [0-9]+, field 1: '{10 ** 20}' is no integer of 64 bits")
+for empty in ("", " "):
+    write("hole.csv", "".join(",".join([row[0], empty if i == 0 else row[1], *row[2:]]) + "\n"
+                              for i, row in enumerate(scaled)))
+    refuses("rows1.bin", "x=hole.csv y=y.csv", f"hole.csv: line 1, field 2: '{empty}' is no number within f64")
+write("index.csv", ",".join(["", *names]) + "\n" + "".join(f'{i},{",".join(row)}\n' for i, row in enumerate(scaled)))
+expect.check("a line of names with an empty one", losses("rows1.bin", f"x=index.csv:{columns} y=y.csv") == wanted[1])
+write("tiny.csv", "".join(",".join([*row[:89], "1e-400" if row[89] == "0.0" else row[89]]) + "\n" for row in scaled))
+expect.check("a number below all of f64 is 0", losses("rows1.bin", "x=tiny.csv y=y.csv") == wanted[1])
 write("none.csv", "")
 refuses("rows1.bin", "x=none.csv y=y.csv", "none.csv: has no lines")
 

@@ -1,8 +1,8 @@
 /* csv.c: a file of numbers in lines, with commas or tabs between them, in; its lines as samples out.  Where lines begin
  * is found once; numbers are read when a sample is wanted, so the file need not fit in memory.
  *
- * The first line has names if any of its fields is no number.  Fields may stand in double quotes.  Lines without any
- * character are passed over.  Every line has as many fields as the first one. */
+ * The first line has names if any of its fields is no number and not empty.  Fields may stand in double quotes.  Lines
+ * without any character are passed over.  Every line has as many fields as the first one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static mscrt_status *find_first_line(const table *t, uint64_t *out_begin) {
 
 /* Finds where lines begin; skips empty lines. */
 static mscrt_status *find_lines(table *t) {
-  uint64_t begin;
+  uint64_t begin = 0;
   mscrt_status *s = find_first_line(t, &begin);
   if (s) return s;
   char *chunk = malloc(CHUNK), last = 0; /* of the chunk before */
@@ -68,12 +68,26 @@ static mscrt_status *find_lines(table *t) {
   return s;
 }
 
+/* The place in the file, from 1, of a line that is not empty, for messages: counts the ends of lines before it. */
+static int64_t line_number(const table *t, int64_t number) {
+  int64_t lines = 1;
+  char chunk[4096];
+  for (uint64_t at = 0; at < t->begin[number]; at += sizeof chunk) {
+    size_t num = t->begin[number] - at < sizeof chunk ? (size_t)(t->begin[number] - at) : sizeof chunk;
+    mscrt_status *s = mscrt_blob_read(&t->blob, at, chunk, num);
+    if (s) mscrt_status_free(s);
+    for (size_t i = 0; !s && i < num; i++) lines += chunk[i] == '\n';
+    if (s) break;
+  }
+  return lines;
+}
+
 /* Reads line `number`, without its end, terminated by a 0; the caller frees it. */
 static mscrt_status *read_line(const table *t, int64_t number, char **out) {
   uint64_t begin = t->begin[number], end = number + 1 < t->num ? t->begin[number + 1] : t->blob.bytes;
   *out = NULL;
   if (end - begin > MAX_LINE)
-    return mscrt_bad_file(&t->blob, "line %" PRId64 " is longer than %d bytes", number + 1, MAX_LINE);
+    return mscrt_bad_file(&t->blob, "line %" PRId64 " is longer than %d bytes", line_number(t, number), MAX_LINE);
   char *line = malloc((size_t)(end - begin) + 1);
   if (!line) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   mscrt_status *s = mscrt_blob_read(&t->blob, begin, line, (size_t)(end - begin));
@@ -116,9 +130,10 @@ static bool is_end(const char *p) {
   return !*p;
 }
 
-static bool read_real(const char *field, double *out) {
+/* Reads a number; *out_fits: f64 holds it. */
+static bool read_real(const char *field, double *out, bool *out_fits) {
   char *end;
-  *out = mscrt_read_decimal(field, &end);
+  *out_fits = mscrt_read_decimal(field, &end, out);
   return end != field && is_end(end);
 }
 
@@ -179,11 +194,15 @@ static mscrt_status *choose_columns(table *t, const mscrt_wanted *w, const char 
 static mscrt_status *read_names(table *t, const mscrt_wanted *w, const char *columns) {
   char *line;
   double number;
+  bool fits;
   if (!t->num) return mscrt_bad_file(&t->blob, "%s", "has no lines");
   MSCRT_CHECK(read_line(t, 0, &line));
   char *copy = strdup(line), *at = copy;
   t->separator = strchr(line, '\t') && !strchr(line, ',') ? '\t' : ',';
-  while (at && !t->first) t->first = !read_real(take_field(t, &at), &number);
+  while (at && !t->first) {
+    const char *field = take_field(t, &at);
+    t->first = !is_end(field) && !read_real(field, &number, &fits);
+  }
   t->fields = count_fields(t, line);
   mscrt_status *s = t->fields >= MAX_COLUMNS ? mscrt_bad_file(&t->blob, "has more than %d columns", MAX_COLUMNS - 1)
                                              : choose_columns(t, w, line, columns);
@@ -200,14 +219,15 @@ static mscrt_status *decode_fields(const table *t, int64_t number, char *line, v
   int num = 0;
   for (; !s && at && num < t->fields; num++) field[num] = take_field(t, &at);
   if (!s && (num < t->fields || at))
-    s = mscrt_bad_file(&t->blob, "line %" PRId64 " has %s than %d fields", number + 1, at ? "more" : "fewer",
-                       t->fields);
+    s = mscrt_bad_file(&t->blob, "line %" PRId64 " has %s than %d fields", line_number(t, number),
+                       at ? "more" : "fewer", t->fields);
   for (int i = 0; !s && i < t->num_columns; i++) {
     const char *text = field[t->column[i]];
-    bool ok = t->whole ? read_integer_field(text, (int64_t *)out + i) : read_real(text, (double *)out + i);
-    if (!ok)
-      s = mscrt_bad_file(&t->blob, "line %" PRId64 ", field %d: '%.40s' is no %s", number + 1, t->column[i] + 1, text,
-                         t->whole ? "integer" : "number");
+    bool fits = true,
+         ok = t->whole ? read_integer_field(text, (int64_t *)out + i) : read_real(text, (double *)out + i, &fits);
+    if (!ok || !fits)
+      s = mscrt_bad_file(&t->blob, "line %" PRId64 ", field %d: '%.40s' is no %s", line_number(t, number),
+                         t->column[i] + 1, text, t->whole ? "integer of 64 bits" : "number within f64");
   }
   free(field);
   return s;

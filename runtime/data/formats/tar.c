@@ -4,6 +4,7 @@
  * the name behind its last slash.  Members are listed once, and read when a sample is wanted: images (PNG, JPEG), .npy
  * arrays of the input's shape, or text that is a number.  Formats: POSIX.1-1988 (ustar), with names of GNU tar ('L')
  * and of pax ('x', path), and sizes in base 256. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,11 +194,13 @@ static mscrt_status *decode_number(const archive *a, const uint8_t *bytes, size_
   char text[64] = "", *end;
   if (num >= sizeof text) return mscrt_fail(MSCRT_INPUT, "text of %zu bytes is no number", num);
   memcpy(text, bytes, num);
-  if (a->whole) *(int64_t *)line = strtoll(text, &end, 10);
-  else *(double *)line = mscrt_read_decimal(text, &end);
+  bool fits = true;
+  errno = 0;
+  if (a->whole) *(int64_t *)line = strtoll(text, &end, 10), fits = !errno;
+  else fits = mscrt_read_decimal(text, &end, line);
   size_t blank = strspn(end, " \r\n\t");
-  if (end != text && !end[blank]) return NULL;
-  return mscrt_fail(MSCRT_INPUT, "'%.40s' is no %s", text, a->whole ? "integer" : "number");
+  if (end != text && !end[blank] && fits) return NULL;
+  return mscrt_fail(MSCRT_INPUT, "'%.40s' is no %s", text, a->whole ? "integer of 64 bits" : "number within f64");
 }
 
 static mscrt_status *decode_bytes(const archive *a, const uint8_t *bytes, size_t num, void *line) {
