@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/config/config.h"
 #include "tools/cli_state.h"
 
 const cli_option cli_common_options[] = {
@@ -43,22 +44,6 @@ static bool parse_option_number(const char *text, double *out_value) {
   return true;
 }
 
-static bool parse_bytes(const char *text, int64_t *out_value) {
-  static const char units[] = "kmgt";
-  char *end;
-  double v = strtod(text, &end);
-  if (end == text || !isfinite(v) || v < 0) return false;
-  const char *unit = *end ? strchr(units, *end | 32) : NULL;
-  if (unit) {
-    v *= (double)(INT64_C(1) << (10 * (unit - units + 1)));
-    end++;
-    if (*end == 'i' && end[1] == 'B') end += 2;
-  }
-  if (*end || v >= 9.2e18 || v != floor(v)) return false;
-  *out_value = (int64_t)v;
-  return true;
-}
-
 /* True if `word` is one of the words of "a|b|c". */
 static bool is_choice(const char *choices, const char *word) {
   size_t n = strlen(word);
@@ -87,7 +72,7 @@ static bool check_value(const cli *c, const cli_option *o, const char *text) {
       cli_usage(c, "%s%s: '%s' is not a number", dashes, o->name, text);
       return false;
     case CLI_BYTES:
-      if (parse_bytes(text, &i)) return true;
+      if (msc_bytes_of_text(text, &i)) return true;
       cli_usage(c, "%s%s: '%s' is not a size such as 4096, 64k or 2G", dashes, o->name, text);
       return false;
     case CLI_CHOICE:
@@ -233,8 +218,7 @@ size_t cli_texts(const cli *c, const char *name, const char *const **out_texts) 
 int64_t cli_int(const cli *c, const char *name, int64_t absent) {
   const char *text = cli_text(c, name);
   int64_t v = absent;
-  if (text && option_of(c, name)->type == CLI_BYTES)
-    parse_bytes(text, &v);
+  if (text && option_of(c, name)->type == CLI_BYTES) msc_bytes_of_text(text, &v);
   else if (text)
     parse_int(text, &v);
   return v;

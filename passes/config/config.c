@@ -78,6 +78,10 @@ static bool store_value(msc_config *config, const char *name, const json_t *json
   if (json_is_null(json)) return true;
   msc_attr_value *value = msc_new(msc_context_arena(config->ctx), msc_attr_value);
   *value = attr_of(config->ctx, json);
+  int64_t bytes;
+  if (msc_config_rows[key].type == MSC_CONFIG_BYTES && json_is_string(json) &&
+      msc_bytes_of_text(json_string_value(json), &bytes))
+    *value = msc_int(bytes);
   slot->value = value;
   return true;
 }

@@ -40,6 +40,11 @@ typedef enum {
   MSC_ORIGIN_COMMAND_LINE
 } msc_origin;
 
+/* ---- value.c ---- */
+
+/* Reads a number of bytes as people write it: 4096, 64k, 2M, 1.5G, 1TiB; false: the text is none, or not whole. */
+bool msc_bytes_of_text(const char *text, int64_t *out_bytes);
+
 /* ---- config.c ---- */
 
 msc_config *msc_config_new(msc_context *ctx);

@@ -1,4 +1,5 @@
 /* value.c: one value in; is it legal for its key, and if not, what would be. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,24 @@ static void report_bad_value(checker *c, const char *expected, const json_t *jso
 
 static checker checker_of_field(checker *c, const char *name) {
   return (checker){c->ctx, c->loc, msc_arena_printf(msc_context_arena(c->ctx), "%s.%s", c->key, name), true};
+}
+
+/* ---- sizes ---- */
+
+bool msc_bytes_of_text(const char *text, int64_t *out_bytes) {
+  static const char units[] = "kmgt";
+  char *end;
+  double v = strtod(text, &end);
+  if (end == text || !isfinite(v) || v < 0) return false;
+  const char *unit = *end ? strchr(units, *end | 32) : NULL;
+  if (unit) {
+    v *= (double)(INT64_C(1) << (10 * (unit - units + 1)));
+    end++;
+    if (*end == 'i' && end[1] == 'B') end += 2;
+  }
+  if (*end || v >= 9.2e18 || v != floor(v)) return false;
+  *out_bytes = (int64_t)v;
+  return true;
 }
 
 /* ---- ranges ---- */
@@ -84,6 +103,9 @@ static const char *describe_legal(msc_arena *arena, msc_config_type type, const 
   switch (type) {
     case MSC_CONFIG_BOOL: return "true or false";
     case MSC_CONFIG_INT: return msc_config_range_text(arena, "a whole number", range);
+    case MSC_CONFIG_BYTES:
+      return msc_arena_printf(arena, "%s, or a text such as 64k, 2M or 1G",
+                              msc_config_range_text(arena, "a whole number of bytes", range));
     case MSC_CONFIG_NUMBER: return msc_config_range_text(arena, "a number", range);
     case MSC_CONFIG_CHOICE: return msc_config_range_text(arena, "", range);
     case MSC_CONFIG_TEXT: return "a text";
@@ -115,10 +137,17 @@ static void check_choice(checker *c, const char *range, const json_t *json) {
   if (!json_is_string(json) || !msc_config_in_range(range, json)) report_bad_value(c, all, json);
 }
 
+static bool is_bytes(const char *range, const json_t *json) {
+  int64_t bytes;
+  if (!json_is_string(json)) return json_is_integer(json) && msc_config_in_range(range, json);
+  return msc_bytes_of_text(json_string_value(json), &bytes) && in_interval(range, strlen(range), (double)bytes);
+}
+
 static void check_scalar(checker *c, msc_config_type type, const char *range, const json_t *json) {
   bool ok = true, no_number = json_is_boolean(json) || json_is_null(json);
   if (type == MSC_CONFIG_BOOL) ok = json_is_boolean(json);
   if (type == MSC_CONFIG_INT) ok = !json_is_real(json) && !no_number && msc_config_in_range(range, json);
+  if (type == MSC_CONFIG_BYTES) ok = is_bytes(range, json);
   if (type == MSC_CONFIG_NUMBER) ok = !no_number && msc_config_in_range(range, json);
   if (type == MSC_CONFIG_CHOICE) check_choice(c, range, json);
   if (type == MSC_CONFIG_TEXT) ok = json_is_string(json) && *json_string_value(json);

@@ -90,6 +90,36 @@ static void test_values_and_origins(void **state) {
   end(&f);
 }
 
+static void test_numbers_of_bytes(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t bytes;
+  } right[] = {
+      {"4096", 4096},
+      {"4M", INT64_C(4) << 20},
+      {"\"1.5g\"", INT64_C(3) << 29},
+      {"2TiB", INT64_C(2) << 40},
+  };
+  static const char *const wrong[] = {"0", "0.3k", "4X", "4 M", "-1k", "1.5", "true", "1e400", "[1]", "\"\""};
+  for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+    fixture f = begin();
+    assert_true(msc_config_set(f.config, msc_arena_printf(msc_context_arena(f.ctx), "memory_limit=%s", right[i].text)));
+    assert_true(msc_config_check(f.config));
+    assert_int_equal(msc_config_int(f.config, MSC_KEY_memory_limit), right[i].bytes);
+    end(&f);
+  }
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    fixture f = begin();
+    assert_false(msc_config_set(f.config, msc_arena_printf(msc_context_arena(f.ctx), "memory_limit=%s", wrong[i])));
+    if (!strstr(messages(&f),
+                "memory_limit: must be a whole number of bytes, at least 1, or a text such as 64k, 2M or "
+                "1G, not "))
+      fail_msg("%s: %s", wrong[i], messages(&f));
+    end(&f);
+  }
+}
+
 static void test_command_line_wins_in_any_order(void **state) {
   (void)state;
   fixture f = begin();
@@ -376,17 +406,18 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_defaults),
-    cmocka_unit_test(test_values_and_origins),
-    cmocka_unit_test(test_command_line_wins_in_any_order),
-    cmocka_unit_test(test_device_num_from_mesh),
-    cmocka_unit_test(test_bad_input),
-    cmocka_unit_test(test_supported_values_may_be_given),
-    cmocka_unit_test(test_parallel_optimizer),
-    cmocka_unit_test(test_fusion_is_completed),
-    cmocka_unit_test(test_assignments),
-    cmocka_unit_test(test_old_name),
-    cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_defaults),
+      cmocka_unit_test(test_values_and_origins),
+      cmocka_unit_test(test_numbers_of_bytes),
+      cmocka_unit_test(test_command_line_wins_in_any_order),
+      cmocka_unit_test(test_device_num_from_mesh),
+      cmocka_unit_test(test_bad_input),
+      cmocka_unit_test(test_supported_values_may_be_given),
+      cmocka_unit_test(test_parallel_optimizer),
+      cmocka_unit_test(test_fusion_is_completed),
+      cmocka_unit_test(test_assignments),
+      cmocka_unit_test(test_old_name),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
