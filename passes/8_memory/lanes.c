@@ -34,8 +34,8 @@ static void append_lane_entry(msc_arena *a, numbers *n, msc_section_kind kind, i
 static void append_preparation(msc_arena *a, numbers *n, const msc_module *m, int stage, int64_t count) {
   if (msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_P, stage, 0))
     append_lane_entry(a, n, MSC_SECTION_P, 0, 0, NULL);
-  for (int64_t i = 0; i < count && msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_D, stage, 0); i++)
-    append_lane_entry(a, n, MSC_SECTION_D, 0, (int)i, NULL);
+  if (!msc_find_section(m, MSC_PROGRAM_TRAIN, MSC_SECTION_D, stage, 0)) return;
+  for (int64_t i = 0; i < count; i++) append_lane_entry(a, n, MSC_SECTION_D, 0, (int)i, NULL);
 }
 
 /* The lane of a single stage: each micro-batch, then the update. */
