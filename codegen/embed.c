@@ -130,8 +130,7 @@ static bool write_strategies(const msc_compiler *c, const char *text) {
   if (ok && rename(temporary, path)) ok = false, why = errno;
   if (ok) return true;
   if (out) unlink(temporary);
-  return msc_error(c->ctx, MSC_E_FILE, msc_config_loc(c->config, MSC_KEY_strategy_ckpt_save_file), "%s: %s", path,
-                   strerror(why));
+  return msc_write_error(c->ctx, msc_config_loc(c->config, MSC_KEY_strategy_ckpt_save_file), why, "%s", path);
 }
 
 static bool compile_protected(msc_context *ctx, void *arg) {

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
+#include "ir/abi/path_fault.h"
 #include "ir/fact.h"
 #include "ir/ir.h"
 #include "ir/op_table.h"
@@ -463,6 +464,15 @@ bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *
 
 bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) {
   REPORT(ctx, MSC_DIAG_ERROR, code, loc, NULL);
+}
+bool msc_write_error(msc_context *ctx, const msc_loc *loc, int error, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  const char *what = msc_arena_vprintf(ctx->arena, fmt, ap);
+  va_end(ap);
+  msc_error(ctx, MSC_E_FILE, loc, "%s: %s", what, strerror(error));
+  ctx->last->by_machine = !msc_is_path_fault(error);
+  return false;
 }
 bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) {
   REPORT(ctx, MSC_DIAG_WARNING, code, loc, NULL);

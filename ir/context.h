@@ -53,6 +53,7 @@ typedef struct msc_diag {
   const msc_loc *loc;   /* may be NULL */
   const char *op_name;  /* name of the op concerned, or NULL */
   const char *text;
+  bool by_machine; /* the fault is the machine's, as of a full disk, and not the user's input */
   struct msc_diag *next;
 } msc_diag;
 
@@ -116,6 +117,8 @@ const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned cop
 bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
 bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name,
                 const char *fmt, va_list ap);
+/* Reports that a file cannot be written: the text, and what the value `error` of errno means. */
+bool msc_write_error(msc_context *ctx, const msc_loc *loc, int error, const char *fmt, ...) MSC_PRINTF(4, 5);
 bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
 /* Adds a note to the diagnostic before. */
 bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4);

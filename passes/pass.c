@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ir/abi/clock.h"
 #include "ir/fact.h"
@@ -189,7 +190,8 @@ static bool dump_text(pass_run *r, int number, const char *name, int side) {
   bool ok = f && fwrite(r->text[side], 1, r->bytes[side], f) == r->bytes[side];
   int saved = errno;
   if (f && fclose(f) && ok) ok = false, saved = errno;
-  return ok || msc_error(r->ctx, MSC_E_FILE, NULL, "%s: %s", path, strerror(saved));
+  if (f && !ok) unlink(path);
+  return ok || msc_write_error(r->ctx, NULL, saved, "%s", path);
 }
 
 /* Prints the module and parses it: a difference is a bug of the printer, the parser or the pass. */

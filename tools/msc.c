@@ -90,6 +90,13 @@ static bool is_bug(const msc_context *ctx) {
   return false;
 }
 
+/* True if an error is due to the machine and not to the user's input. */
+static bool is_fault_of_machine(const msc_context *ctx) {
+  for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
+    if (d->by_machine) return true;
+  return false;
+}
+
 static int run_row(const cli_row *r, int argc, char **argv) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   if (!ctx) {
@@ -104,6 +111,7 @@ static int run_row(const cli_row *r, int argc, char **argv) {
   cli_progress_done(&c);
   cli_discard_outputs(&c);
   if (code == CLI_OK && msc_num_errors(ctx)) code = CLI_INPUT;
+  if (code == CLI_INPUT && is_fault_of_machine(ctx)) code = CLI_ENVIRONMENT;
   if (is_bug(ctx)) code = CLI_BUG;
   cli_finish_diags(&c);
   msc_context_free(ctx);

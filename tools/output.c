@@ -106,6 +106,7 @@ static bool is_dumped(const char *name) { return strspn(name, "0123456789") == 3
 
 bool cli_may_dump(cli *c, const char *folder) {
   struct stat into, from;
+  signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is a failed write */
   if (stat(folder, &into) != 0) return true;
   for (const cli_known_file *f = c->state->known; f; f = f->next) {
     const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
@@ -252,8 +253,7 @@ static void catch_end(void) {
 }
 
 static bool write_failed(cli *c, const char *path, int error) {
-  return msc_error(c->ctx, MSC_E_FILE, path ? cli_loc(c, path) : NULL, "cannot write%s: %s", path ? "" : " to stdout",
-                   strerror(error));
+  return msc_write_error(c->ctx, path ? cli_loc(c, path) : NULL, error, "cannot write%s", path ? "" : " to stdout");
 }
 
 static int take_slot(const char *temporary) {
@@ -394,11 +394,10 @@ int cli_write_file(cli *c, const char *path, const char *data, size_t bytes) {
 bool cli_make_folder(cli *c, const char *path) {
   struct stat info;
   if (mkdir(path, 0777) == 0) return true;
-  if (errno != EEXIST)
-    return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot make the folder: %s", strerror(errno));
+  if (errno != EEXIST) return msc_write_error(c->ctx, cli_loc(c, path), errno, "cannot make the folder");
   if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
   else if (access(path, W_OK | X_OK) == 0) return true;
-  return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write into it: %s", strerror(errno));
+  return msc_write_error(c->ctx, cli_loc(c, path), errno, "cannot write into it");
 }
 
 /* ---- progress ---- */

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import resource
+import subprocess
 
-from expect import Expect, write
+from expect import MSC, Expect, write
 
 expect = Expect()
 
@@ -55,6 +57,14 @@ expect(
 expect.check("the dumped file is as it was", open("dump/001-dce.mlir").read() == before)
 expect("opt dead.mlir --passes=dce --dump-dir=dead.mlir/x", 1,
        "dead.mlir/x: error: cannot make the folder: Not a directory [E0112]\n", "")
+# A disk that takes no more is a fault of the machine; no part of a file stays.
+for folder, limit in (("full", 0), ("cut", 64)):
+    run = subprocess.run([MSC, "opt", "dead.mlir", "--passes=dce", f"--dump-dir={folder}"], capture_output=True,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)), text=True)
+    expect.check(f"{folder}: {run.returncode} {run.stderr} {os.listdir(folder)}", run.returncode == 3 and
+                 not os.listdir(folder) and
+                 run.stderr == f"msc: error: {folder}/000-input.mlir: File too large [E0112]\n")
+    os.rmdir(folder)
 run = expect("opt dead.mlir --passes=dce --json")
 printed = json.loads(run.stdout)
 expect.check("json", printed["module"] == module("") and printed["passes"][0]["name"] == "dce")

@@ -24,7 +24,7 @@ static json_t *event_json(const mscrt_event *e, int rank, int64_t begin_ns) {
   bool waits = e->kind == MSCRT_EVENT_WAIT || e->kind == MSCRT_EVENT_TRANSFER_WAIT;
   int thread = e->kind == MSCRT_EVENT_COLLECTIVE ? 1 : e->kind == MSCRT_EVENT_TRANSFER ? 2 : 0;
   json_t *name = waits ? json_sprintf("wait: %s", e->name) : json_or_empty(e->name),
-         *args = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)e->step, "loc", json_or_empty(e->loc), "section",
+         *args = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)e->step + 1, "loc", json_or_empty(e->loc), "section",
                            json_or_empty(e->section));
   if (e->call != UINT32_MAX) json_object_set_new(args, "call", json_integer(e->call));
   return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "name", name ? name : json_or_empty("wait"),
@@ -64,7 +64,7 @@ int trace_check(cli *c, const char *path, int rank) {
   else fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
   if (fd < 0 && errno == ENXIO) return CLI_OK; /* a pipe that nobody reads yet */
   if (fd < 0) {
-    msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: %s", strerror(errno));
+    msc_write_error(c->ctx, cli_loc(c, path), errno, "cannot write");
     return CLI_INPUT;
   }
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) unlink(part);
