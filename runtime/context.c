@@ -523,6 +523,18 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   return NULL;
 }
 
+static mscrt_status *report_no_scalar(const mscrt_plan *plan, const char *name) {
+  char all[200] = "";
+  size_t n = 0, num = mscrt_plan_num_scalars(plan);
+  double initial;
+  for (size_t i = 0; i < num && n < sizeof all; i++)
+    n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", mscrt_plan_scalar(plan, i, &initial));
+  return mscrt_fail(MSCRT_ARGUMENT,
+                    "the plan has no number '%s' that can be changed%s%s%s; the keys variable_lr and variable_hypers "
+                    "say which numbers of an optimizer can be",
+                    name, num ? ", only " : "", all, n < sizeof all ? "" : "...");
+}
+
 mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value) {
   MSCRT_NEEDS(c && name);
   bool found = false;
@@ -538,11 +550,7 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
     MSCRT_CHECK(mscrt_store_variable(c, v, at));
     if (c->pushing) MSCRT_CHECK(mscrt_push_scalar(c, c->pushing, i, value));
   }
-  return found ? NULL
-               : mscrt_fail(MSCRT_ARGUMENT, "the plan has no number '%s' that can be changed%s", name,
-                            strncmp(name, "optimizer.", 10)     ? ""
-                            : strncmp(name, "optimizer.lr", 12) ? ": compile it with variable_hypers"
-                                                                : ": compile it with variable_lr");
+  return found ? NULL : report_no_scalar(c->plan, name);
 }
 
 /* ---- reading values ---- */
