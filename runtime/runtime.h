@@ -58,6 +58,8 @@ bool mscrt_grow_bytes(uint8_t **buffer, size_t *room, size_t need);
 
 /* The smaller of two numbers. */
 static inline int64_t mscrt_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+/* The number of a step as people read it, in messages and with losses: the first is 1. The runtime counts from 0. */
+static inline int64_t mscrt_step_number(int64_t step) { return step + 1; }
 
 /* Makes text of unknown origin fit for one line: control characters become '?', long text ends in "...". */
 const char *mscrt_clean_text(const char *text, size_t bytes, char *buffer, size_t buffer_bytes);

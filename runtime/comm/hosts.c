@@ -76,7 +76,7 @@ static mscrt_status *report_late(const mscrt_collective_run *r, const mscrt_dupl
   char why[320];
   const mscrt_duplex *duplex = &l->duplex[at];
   snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", duplex->rank,
-           r->c->m.seen_step[duplex->rank], r->c->o.timeout_ms);
+           mscrt_step_number(r->c->m.seen_step[duplex->rank]), r->c->o.timeout_ms);
   return blame(r, duplex->rank, why);
 }
 
@@ -87,10 +87,10 @@ static mscrt_status *report_other(const mscrt_collective_run *r, const mscrt_dup
     snprintf(why, sizeof why, "what rank %d sends is no collective", l->rank);
   else
     snprintf(why, sizeof why,
-             "rank %d runs another collective: number %" PRIu64 ", %s of %s, %" PRIu64 " bytes to here at step %" PRId64
+             "rank %d runs another collective: number %" PRIu64 ", %s of %s, %" PRIu64 " bytes to here in step %" PRId64
              "; here it is number %" PRIu64 " with %" PRIu64 " bytes from there",
              l->rank, t->number, msc_verb_name((msc_verb)t->verb), mscrt_dtype_name((mscrt_dtype)t->dtype), t->bytes,
-             t->step, l->own.number, l->in_bytes);
+             mscrt_step_number(t->step), l->own.number, l->in_bytes);
   return blame(r, l->rank, why);
 }
 
@@ -106,8 +106,8 @@ static mscrt_status *report_closed(const mscrt_collective_run *r, int rank, cons
     poll(&(struct pollfd){.fd = m->wake, .events = POLLIN}, 1, 100);
     if (read(m->wake, &drained, sizeof drained) != sizeof drained) {} /* it was not readable */
   }
-  snprintf(why, sizeof why, "the connection with rank %d has ended (at step %" PRId64 ")%s%s", rank, m->seen_step[rank],
-           *failure ? ": " : "", failure);
+  snprintf(why, sizeof why, "the connection with rank %d has ended (at step %" PRId64 ")%s%s", rank,
+           mscrt_step_number(m->seen_step[rank]), *failure ? ": " : "", failure);
   return blame(r, rank, why);
 }
 
@@ -194,7 +194,7 @@ static mscrt_status *look_for_loss(const mscrt_comm *local, const void *of, bool
   int rank = c->rank_at[missing];
   mscrt_member_note(&c->m, rank, mscrt_local_step(local, missing));
   snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", rank,
-           c->m.seen_step[rank], c->o.timeout_ms);
+           mscrt_step_number(c->m.seen_step[rank]), c->o.timeout_ms);
   return blame(r, rank, loss->why);
 }
 

@@ -150,8 +150,8 @@ static mscrt_status *check_for_loss(mscrt_mail *mail, passing *p) {
   if (!knows && !over && !cut && now < p->deadline_ns) return NULL;
   if (!knows && !over && cut) snprintf(why, sizeof why, "the connection with rank %d has ended", peer);
   else if (!knows && !over)
-    snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer, mail->m->seen_step[peer],
-             mail->m->o->timeout_ms);
+    snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer,
+             mscrt_step_number(mail->m->seen_step[peer]), mail->m->o->timeout_ms);
   if (!knows) mscrt_member_blame(mail->m, peer, why);
   return mscrt_lost_in_message(mail->m->rank, peer, p->sends, p->site, why);
 }

@@ -27,7 +27,7 @@ static mscrt_status *find_lost_peer(const struct mscrt_comm *c, const void *of, 
     if (!late) return NULL;
     loss->culprit = peer;
     snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer,
-             atomic_load(&c->segment[peer].control->step), c->o.timeout_ms);
+             mscrt_step_number(atomic_load(&c->segment[peer].control->step)), c->o.timeout_ms);
   }
   return mscrt_lost_in_message(c->o.rank, peer, p->sends, site, loss->why);
 }

@@ -42,11 +42,11 @@ bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_l
     describe_failure(s->control, rank, out_loss);
   } else if (state == CLOSED) {
     snprintf(out_loss->why, sizeof out_loss->why, "rank %d has ended at step %" PRId64, rank,
-             atomic_load(&s->control->step));
+             mscrt_step_number(atomic_load(&s->control->step)));
   } else {
     if (poll(&p, 1, 0) != 1) return false;
     snprintf(out_loss->why, sizeof out_loss->why, "rank %d is gone (its process ended at step %" PRId64 ")", rank,
-             atomic_load(&s->control->step));
+             mscrt_step_number(atomic_load(&s->control->step)));
   }
   return true;
 }

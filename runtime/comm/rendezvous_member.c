@@ -231,10 +231,11 @@ static void handle_frame(mscrt_member *m, const mscrt_frame *f) {
 
 /* Reports that the control connection to the scheduler has ended, or is silent. */
 static void lose_leader(mscrt_member *m, const char *how) {
-  char text[160];
+  char text[160], when[40] = "";
   if (m->leader_ended) return;
   m->leader_ended = true;
-  snprintf(text, sizeof text, "%s %s %" PRId64 ")", name_of_leader(m), how, m->o->led ? 0 : m->seen_step[0]);
+  if (!m->o->led) snprintf(when, sizeof when, " (at step %" PRId64 ")", mscrt_step_number(m->seen_step[0]));
+  snprintf(text, sizeof text, "%s %s%s", name_of_leader(m), how, when);
   note_lost(m, 0, text);
   wake_waiting(m);
 }
@@ -244,7 +245,7 @@ static void read_frames(mscrt_member *m, int64_t *heard_ns) {
   for (int state = 1; state > 0 && !m->leader_ended;) {
     state = mscrt_link_read(&m->link, &f);
     if (state > 0) handle_frame(m, &f), *heard_ns = mscrt_now_ns();
-    if (state < 0) lose_leader(m, "is gone (its process ended at step");
+    if (state < 0) lose_leader(m, "is gone");
   }
 }
 
@@ -272,7 +273,7 @@ static void *run_control_thread(void *arg) {
     }
     mscrt_link_flush(&m->link);
     read_frames(m, &heard);
-    if (now - heard > silence_ns) lose_leader(m, "has been silent for too long (at step");
+    if (now - heard > silence_ns) lose_leader(m, "has been silent for too long");
     pthread_mutex_unlock(&m->lock);
   }
 }
@@ -310,7 +311,7 @@ bool mscrt_member_is_over(mscrt_member *m, int rank, char *out_why) {
   mscrt_whereabouts where = m->where[rank];
   if (where == MSCRT_IS_LOST) memcpy(out_why, m->why, sizeof m->why);
   if (where == MSCRT_HAS_ENDED)
-    snprintf(out_why, sizeof m->why, "rank %d has ended at step %" PRId64, rank, m->seen_step[rank]);
+    snprintf(out_why, sizeof m->why, "rank %d has ended at step %" PRId64, rank, mscrt_step_number(m->seen_step[rank]));
   pthread_mutex_unlock(&m->lock);
   return where != MSCRT_THERE;
 }

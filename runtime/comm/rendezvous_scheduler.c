@@ -285,7 +285,8 @@ static void lose_guest(mscrt_scheduler *s, guest *g) {
     return;
   }
   if (g->ended || s->phase == OVER) return;
-  snprintf(text, sizeof text, "rank %d is gone (its process ended at step %" PRId64 ")", g->j.rank, g->step);
+  snprintf(text, sizeof text, "rank %d is gone (its process ended at step %" PRId64 ")", g->j.rank,
+           mscrt_step_number(g->step));
   if (s->phase == CONNECTING)
     refuse_job(s, mscrt_fail(MSCRT_PEER, "rank %d left while the job was starting", g->j.rank));
   else declare_lost(s, g->j.rank, text);
@@ -366,7 +367,7 @@ static void exchange_heartbeats(mscrt_scheduler *s) {
     if (paused) g->heard_ns = now;
     if (g->ended || g->link.fd < 0 || now - g->heard_ns < s->silence_ns) continue;
     snprintf(text, sizeof text, "rank %d has been silent for %" PRId64 " ms (at step %" PRId64 ")", r,
-             (now - g->heard_ns) / 1000000, g->step);
+             (now - g->heard_ns) / 1000000, mscrt_step_number(g->step));
     declare_lost(s, r, text);
   }
 }

@@ -18,13 +18,13 @@ static void print_members(const mscrt_members *g, char *out, size_t room) {
 mscrt_status *mscrt_lost_in_collective(int rank, const mscrt_exchange *e, const mscrt_site *site, const char *why) {
   char group[160];
   print_members(&e->group, group, sizeof group);
-  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", rank, site->step,
-                    msc_verb_name(e->verb), site->name ? site->name : "", site->loc ? " at " : "",
-                    site->loc ? site->loc : "", group, why);
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", rank,
+                    mscrt_step_number(site->step), msc_verb_name(e->verb), site->name ? site->name : "",
+                    site->loc ? " at " : "", site->loc ? site->loc : "", group, why);
 }
 
 mscrt_status *mscrt_lost_in_message(int rank, int peer, bool sends, const mscrt_site *site, const char *why) {
-  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", rank, site->step,
-                    site->name ? site->name : "", site->loc ? " at " : "", site->loc ? site->loc : "",
-                    sends ? "to" : "from", peer, why);
+  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", rank,
+                    mscrt_step_number(site->step), site->name ? site->name : "", site->loc ? " at " : "",
+                    site->loc ? site->loc : "", sends ? "to" : "from", peer, why);
 }

@@ -140,7 +140,7 @@ static void name_missing_members(const struct mscrt_comm *c, const meeting *m, m
     if (has_arrived(c, m, member)) continue;
     if (n == 0) loss->culprit = member;
     n += (size_t)snprintf(loss->why + n, room - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", member,
-                          atomic_load(&k->step));
+                          mscrt_step_number(atomic_load(&k->step)));
   }
   if (n == 0) n = (size_t)snprintf(loss->why, room, "all have arrived, but the last wake was lost");
   snprintf(loss->why + n, room - n, ", waited %d ms", c->o.timeout_ms);

@@ -327,9 +327,9 @@ static bool fills_queue(mscrt_cuda *g) { return !g->capturing && ++g->issued % Q
 
 /* Issues a call; waits for it if calls are measured, since otherwise only the launch would be. */
 static mscrt_status *issue_and_watch(mscrt_context *c, const mscrt_execution *t) {
-  MSCRT_CHECK(mscrt_add_prefix(issue_call(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step,
-                               t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
-                               t->record->loc ? t->record->loc : ""));
+  MSCRT_CHECK(mscrt_add_prefix(issue_call(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank,
+                               mscrt_step_number(t->step), t->record->name ? t->record->name : "a call",
+                               t->record->loc ? " at " : "", t->record->loc ? t->record->loc : ""));
   if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
   return fills_queue(mscrt_cuda_of(c)) ? mscrt_cuda_wait(c) : NULL;
 }

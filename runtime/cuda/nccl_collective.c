@@ -152,7 +152,7 @@ mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_execution *t)
   char text[MSCRT_LINKS_TEXT];
   mscrt_status *s = issue_on_stream(c, t, mscrt_parts_of(c, t->record, t->slots, false));
   if (s)
-    return mscrt_add_prefix(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step,
+    return mscrt_add_prefix(s, "rank %d: step %" PRId64 ": %s", c->o.rank, mscrt_step_number(t->step),
                             mscrt_links_describe(t->record, text));
   if (!c->timeline) return NULL;
   MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* otherwise only the launch would be measured */

@@ -32,7 +32,7 @@ static mscrt_status *check_for_failures(mscrt_context *c, bool late) {
   if (!s && late) s = report_timeout(c);
   if (mscrt_cuda_of(c)->links)
     s = mscrt_add_prefix(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
-  return mscrt_add_prefix(s, "rank %d: step %" PRId64, c->o.rank, c->step);
+  return mscrt_add_prefix(s, "rank %d: step %" PRId64, c->o.rank, mscrt_step_number(c->step));
 }
 
 /* True if the GPU has begun another exchange since the last call: then the time limit starts again. */

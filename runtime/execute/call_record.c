@@ -15,7 +15,7 @@ void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const msc
 /* The values of `flag` are defined in passes/7_lower/nest/nest.h. */
 mscrt_status *mscrt_kernel_error_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag) {
   if (flag == 0) return NULL;
-  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: %s", c->o.rank, step, r->name ? r->name : "a call",
-                    r->loc ? " at " : "", r->loc ? r->loc : "",
+  return mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s%s%s: %s", c->o.rank, mscrt_step_number(step),
+                    r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "",
                     flag == 2 ? "an integer is divided by zero" : "an index is out of range");
 }

@@ -106,9 +106,9 @@ static void issue_timed(mscrt_context *c, mscrt_execution *t) {
 }
 
 static mscrt_status *report_wrong_order(const mscrt_context *c, const mscrt_execution *t, const char *what) {
-  return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank, t->step,
-                    t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
-                    t->record->loc ? t->record->loc : "", what);
+  return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank,
+                    mscrt_step_number(t->step), t->record->name ? t->record->name : "a call",
+                    t->record->loc ? " at " : "", t->record->loc ? t->record->loc : "", what);
 }
 
 /* Begins a call: its results are marked as being written. *out_during: the tags of its operands while it runs, which

@@ -259,8 +259,8 @@ static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, co
   run_tiles(c, r, &job);
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step,
-                    r->name ? r->name : "matmul");
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank,
+                    mscrt_step_number(step), r->name ? r->name : "matmul");
 }
 
 /* ---- chains ---- */

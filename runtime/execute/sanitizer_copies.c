@@ -107,7 +107,7 @@ mscrt_status *mscrt_guard_close(mscrt_guard *g, const mscrt_context *c, int64_t 
   for (uint32_t i = 0; i < g->num && !s; i++)
     if (g->place[i] && memcmp(g->place[i], g->copy[i], g->ref[i]->bytes))
       s = mscrt_fail(MSCRT_INPUT, "rank %d: step %" PRId64 ": %s: it wrote to buffer %u, which it only reads",
-                     c->o.rank, step, r->name ? r->name : "a call", i);
+                     c->o.rank, mscrt_step_number(step), r->name ? r->name : "a call", i);
   free_guard(g);
   return s;
 }

@@ -105,9 +105,9 @@ mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file) {
 mscrt_status *mscrt_disk_transfer_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int error) {
   bool stows = mscrt_is_offloaded(r->ref[1].space);
   if (!error) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s cannot be %s in %s: %s", c->o.rank, step,
-                    r->name ? r->name : "a value", stows ? "written to the file" : "read from the file", folder_of(c),
-                    strerror(error));
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s cannot be %s in %s: %s", c->o.rank,
+                    mscrt_step_number(step), r->name ? r->name : "a value",
+                    stows ? "written to the file" : "read from the file", folder_of(c), strerror(error));
 }
 
 /* Lets the device run a transfer. */

@@ -263,7 +263,7 @@ static mscrt_status *report_small_cache(mscrt_context *c, const mscrt_execution 
   return mscrt_fail(MSCRT_INPUT,
                     "rank %d: step %" PRId64 ": the cache of '%s' has room for %u rows, and the step uses %" PRId64
                     "; cache_rows of that many would do",
-                    c->o.rank, t->step, k->name, k->rows, need);
+                    c->o.rank, mscrt_step_number(t->step), k->name, k->rows, need);
 }
 
 /* Holds all rows that the numbers `n` name. counts: they are counted in the statistics. */

@@ -93,7 +93,7 @@ static mscrt_status *ask_server_or_copy(mscrt_context *c, mscrt_pushing *p, int 
     mscrt_status_free(s);
     s = ask(c, p, i);
   }
-  return s ? mscrt_add_prefix(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step,
+  return s ? mscrt_add_prefix(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, mscrt_step_number(c->step),
                               mscrt_server_of_stage(c, i))
            : NULL;
 }

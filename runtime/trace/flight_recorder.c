@@ -107,8 +107,8 @@ static void put_record(FILE *out, const mscrt_context *c, const flight_record *r
   put_quoted(out, r->name);
   fprintf(out, ",\"loc\":");
   put_quoted(out, r->loc);
-  fprintf(out, ",\"bytes\":%" PRIu64 ",\"step\":%" PRId64 ",\"begin_ns\":%" PRId64 ",\"end_ns\":", r->bytes, r->step,
-          r->begin_ns);
+  fprintf(out, ",\"bytes\":%" PRIu64 ",\"step\":%" PRId64 ",\"begin_ns\":%" PRId64 ",\"end_ns\":", r->bytes,
+          mscrt_step_number(r->step), r->begin_ns);
   if (end) fprintf(out, "%" PRId64, end);
   else fprintf(out, "null");
   if (r->peer >= 0) fprintf(out, ",\"peer\":%d}", r->peer);

@@ -27,7 +27,7 @@ static void lost_ranks_are_named(void **state) {
   timeout_ms = 1500;
   run_with(&j, &meeting_plan, 2, stay_away, WITH("MSC_STANDIN_GPUS=2"));
   expect_words(&j, 0,
-               "rank 0: step 3: the last it began is all_gather gather w (ranks 0,1): the GPU has not come to the end "
+               "rank 0: step 4: the last it began is all_gather gather w (ranks 0,1): the GPU has not come to the end "
                "within 1500 ms");
   expect_words(&j, 1, "rank 0 ");
   timeout_ms = 20000;
@@ -171,19 +171,19 @@ static void stuck_gpus_are_left(void **state) {
   static const struct { const char *setting, *words; body_fn *body;
   } cases[] = {
       {"MSC_STANDIN_HANG=kernel:2",
-       "rank 0: step 0: the GPU has not come to the end within %d ms; --trace names the call", five_steps},
-      {"MSC_STANDIN_HANG=kernel:5", "rank 0: step 1: the GPU has not come to the end within %d ms", five_steps},
-      {"MSC_STANDIN_HANG=cuMemcpyDtoHAsync_v2:2", "rank 0: step 1: the GPU has not come to the end within %d ms",
+       "rank 0: step 1: the GPU has not come to the end within %d ms; --trace names the call", five_steps},
+      {"MSC_STANDIN_HANG=kernel:5", "rank 0: step 2: the GPU has not come to the end within %d ms", five_steps},
+      {"MSC_STANDIN_HANG=cuMemcpyDtoHAsync_v2:2", "rank 0: step 2: the GPU has not come to the end within %d ms",
        five_steps},
       /* while it is loaded */
-      {"MSC_STANDIN_HANG=event:1", "rank 0: step 0: the GPU has not come to the end within %d ms", five_steps},
+      {"MSC_STANDIN_HANG=event:1", "rank 0: step 1: the GPU has not come to the end within %d ms", five_steps},
       {"MSC_STANDIN_HANG=kernel:3", "rank 0: the GPU does not come to its end", read_afterwards}};
   (void)state;
   timeout_ms = patience(&shrinking);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     expect_stuck(&shrinking, cases[i].body, cases[i].words, cases[i].setting);
   measure = true;
-  expect_stuck(&shrinking, five_steps, "rank 0: step 0: add ones: the GPU has not come to the end within %d ms",
+  expect_stuck(&shrinking, five_steps, "rank 0: step 1: add ones: the GPU has not come to the end within %d ms",
                "MSC_STANDIN_HANG=kernel:2");
   measure = false;
   timeout_ms = 20000;
@@ -220,9 +220,9 @@ static void others_of_a_stuck_gpu_end(void **state) {
   for (int i = 0; i < 2; i++) {
     job j;
     run_with(&j, &meeting_plan, 2, stop_at_one, WITH(gpus[i]));
-    expect_words(&j, 1, "rank 1: step 2: ");
+    expect_words(&j, 1, "rank 1: step 3: ");
     expect_words(&j, 1, ": the GPU has not come to the end within 1500 ms");
-    expect_words(&j, 0, "rank 1 failed: rank 1: step 2: ");
+    expect_words(&j, 0, "rank 1 failed: rank 1: step 3: ");
   }
   timeout_ms = 20000, patient_rank = -1;
 }

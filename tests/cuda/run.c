@@ -65,7 +65,7 @@ static mscrt_status *good_then_bad(mscrt_context *c, double *out) {
 
 static void bad_index_is_told(void **state) {
   (void)state;
-  expect_failure(&looking, good_then_bad, 1, "rank 0: step 0: rows at net.py:7: an index is out of range", WITH());
+  expect_failure(&looking, good_then_bad, 1, "rank 0: step 1: rows at net.py:7: an index is out of range", WITH());
 }
 
 /* ---- products ---- */

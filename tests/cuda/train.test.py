@@ -162,8 +162,8 @@ def check_stuck():
     begin = time.monotonic()
     call(MSC, "run", "cuda.bin", "--steps", "2", *data, env=env)
     ms = max(300, math.ceil(3000 * (time.monotonic() - begin)))
-    for options, words in (([], f"rank 0: step 1: the GPU has not come to the end within {ms} ms"),
-                           (["--trace", "t.json"], "rank 0: step 1: ")):
+    for options, words in (([], f"rank 0: step 2: the GPU has not come to the end within {ms} ms"),
+                           (["--trace", "t.json"], "rank 0: step 2: ")):
         done = subprocess.run([MSC, "run", "cuda.bin", "--steps", "9", "--timeout",
                                str(ms / 1000), *options, *data], capture_output=True, text=True,
                               env={**os.environ, **env, "MSC_STANDIN_HANG": "kernel:100"}, timeout=300)

@@ -87,7 +87,7 @@ static void failures_of_a_real_gpu(void **state) {
   (void)state;
   timeout_ms = 3000;
   expect_end(0, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", 30);
-  expect_end(1, "rank 0: step 0: the GPU has not come to the end within 3000 ms", 30);
+  expect_end(1, "rank 0: step 1: the GPU has not come to the end within 3000 ms", 30);
   expect_end(0, "the GPU was lost while it worked: CUDA_ERROR_ILLEGAL_ADDRESS", 30);
 }
 

@@ -190,7 +190,7 @@ def check_no_room():
     data = ["--in-order", "--steps", str(STEPS), "--data", "a=a.npy", "b=b.npy"]
     compiled(model(optimizer("adam"), 4), {})
     stderr = run_failing(*data)
-    said = re.search(r"step 0: the cache of 't' has room for 4 rows, and the step uses (\d+)", stderr)
+    said = re.search(r"step 1: the cache of 't' has room for 4 rows, and the step uses (\d+)", stderr)
     assert said, stderr
     compiled(model(optimizer("adam"), int(said.group(1))), {})
     run(1, steps=1)

@@ -574,9 +574,9 @@ static void accuracy_and_index_checks(void **state) {
   start_job(&j, 2, evaluate_rank);
   end_job(&j);
   mscrt_plan_close(shared_plan);
-  assert_string_equal(j.words[1], "rank 1: step 1: pick at net.py:9: an index is out of range");
+  assert_string_equal(j.words[1], "rank 1: step 2: pick at net.py:9: an index is out of range");
   assert_int_equal(WEXITSTATUS(j.exit[1]), 1);
-  assert_non_null(strstr(j.words[0], "rank 1 failed: rank 1: step 1: pick at net.py:9: an index is out of range"));
+  assert_non_null(strstr(j.words[0], "rank 1 failed: rank 1: step 2: pick at net.py:9: an index is out of range"));
   assert_int_equal(WEXITSTATUS(j.exit[0]), 3);
 }
 

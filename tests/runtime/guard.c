@@ -32,7 +32,7 @@ static void buffers_are_copied_apart(void **state) {
   assert_int_equal(memory[47], 'b');
   expect_ok(mscrt_guard_open(&r, places, NULL, &g));
   ((char *const *)mscrt_guard_buffers(g))[0][3] = 'c';
-  expect_text(mscrt_guard_close(g, &c, 7), MSCRT_INPUT, "step 7: call: it wrote to buffer 0, which it only reads");
+  expect_text(mscrt_guard_close(g, &c, 7), MSCRT_INPUT, "step 8: call: it wrote to buffer 0, which it only reads");
   assert_int_equal(memory[3], 3);
 }
 

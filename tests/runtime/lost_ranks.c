@@ -85,7 +85,7 @@ static void expect_others(rank_fn *fn, int odd_one, const char *words, bool stop
       fail_msg("rank %d ended with %#x: %s", r, j.exit[r], j.words[r]);
     if (!strstr(j.words[r], words) ||
         !strstr(j.words[r], "all_reduce dense1.gradient at model.py:31 (ranks 0,1,2,3)") ||
-        !(strstr(j.words[r], "step 20") || strstr(j.words[r], "step 19"))) /* the slowest are a step behind */
+        !(strstr(j.words[r], "step 21") || strstr(j.words[r], "step 20"))) /* the slowest are a step behind */
       fail_msg("rank %d says: %s", r, j.words[r]);
   }
 }
@@ -98,7 +98,7 @@ static void others_name_the_killed(void **state) {
 
 static void others_name_the_stopped(void **state) {
   (void)state;
-  expect_others(stopped, 1, "rank 1 is missing (at step 19), waited 2000 ms", true);
+  expect_others(stopped, 1, "rank 1 is missing (at step 20), waited 2000 ms", true);
 }
 
 /* Without waiting for the end of its time limit, since no heartbeats come. */
@@ -111,7 +111,7 @@ static void others_name_the_silent(void **state) {
 
 static void others_name_who_left_or_failed(void **state) {
   (void)state;
-  expect_others(left, 3, "rank 3 has ended at step 19", false);
+  expect_others(left, 3, "rank 3 has ended at step 20", false);
   expect_others(failed, 0, "rank 0 failed: index 77 is out of range", false);
 }
 

@@ -122,6 +122,9 @@ check({e["pid"] for e in events} == {0, 1, 2, 3} and
       {e["cat"] for e in events if e["ph"] == "X"} == {"section", "call", "wait", "collective"} and
       not os.path.exists("t.json.0.part"), "a trace of four ranks")
 check(
+    sorted({e["args"]["step"] for e in events if e["ph"] == "X"}) == list(range(1, len(four) + 1)),
+    "steps of a trace are those of the losses")
+check(
     all(e["tid"] == (e["cat"] == "collective") and e["dur"] >= 0 for e in events if e["ph"] == "X") and
     {"name": "dense", "loc": "net.py:3"} in ({"name": e["name"], "loc": e["args"].get("loc")} for e in events),
     "what the trace says")
@@ -254,11 +257,11 @@ for name, data, text in (("cut.bin", plan[:-40],
 # A label that is out of range: found by a rank in a step, told by all.
 expect(
     "run net1.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48:", 1, lambda text: ""
-    if text.startswith("msc: error: rank 0: step 0: ") and "net.py" in text and "an index is out of range" in text else
+    if text.startswith("msc: error: rank 0: step 1: ") and "net.py" in text and "an index is out of range" in text else
     "op and place", "")
 expect(
     "run net2.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48: --json", 1, lambda text: ""
-    if "rank 0: step 0: " in text and "rank 1: step 0: " in text and "rank 0 failed" in text else "both ranks", "")
+    if "rank 0: step 1: " in text and "rank 1: step 1: " in text and "rank 0 failed" in text else "both ranks", "")
 
 
 # Processes: one that is killed, and the launcher told to end.

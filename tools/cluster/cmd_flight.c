@@ -275,7 +275,7 @@ static void print_merged(const merging *m, const json_t *all) {
     print_ranks("; has not begun it: ", json_object_get(o, "not_begun"));
     printf("\n");
   }
-  printf("%6s %8s %11s %10s  %s\n", "rank", "step", "operations", "lost ms", "why it was written");
+  printf("%6s %8s %11s %10s  %s\n", "rank", "steps", "operations", "lost ms", "why it was written");
   for (int r = 0; r < m->ranks; r++)
     if (m->rank[r].there)
       printf("%6d %8" PRId64 " %11" PRId64 " %10.3f  %s\n", r, m->rank[r].step, m->rank[r].num + m->rank[r].left_out,
