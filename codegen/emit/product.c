@@ -214,6 +214,11 @@ static void multiply_by_form(product *p, const multiplying *given, narrow_part *
   p->vectors = msc_product_form_vectors(x->form), p->span = x->form == NARROW ? p->width : p->vectors * p->lanes;
   msc_product_read_rows(p, x, begin, end);
   bool is_short = x->form == EIGHTS || (x->form == PAIRS && !has_32_registers(p));
+  if (x->form == STREAM) {
+    msc_product_multiply_streams(p, x, begin, end);
+    LLVMBuildBr(p->b, done);
+    return;
+  }
   if (x->form == TRANSPOSED || is_short || keeps_terms(x->form) || is_wide(x->form)) {
     if (is_wide(x->form)) multiply_spans(p, x, x->c.columns, begin, end);
     else multiply_all(p, x, none, x->c.columns, begin, end);
@@ -245,12 +250,14 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.column_b =
       LLVMBuildSelect(p.b, LLVMBuildAnd(p.b, in_place, LLVMBuildNot(p.b, transposed, ""), ""), i64(&p, 1), x.k, "");
   x.next_panel = nsw_mul(&p, x.column_b, i64(&p, p.width));
-  x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
+  int streams = has_32_registers(&p) ? 0 : *msc_product_heights(&p, STREAM) * msc_product_stream_columns(&p) / p.lanes;
+  x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * (streams > SUMS ? streams : SUMS));
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, msc_product_form(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
   narrow_part narrow = {0};
   for (x.form = SINGLE; x.form < NUM_FORMS; x.form++) {
-    if ((is_wide(x.form) || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
+    if ((is_wide(x.form) || x.form == STREAM || x.form == TRANSPOSED) && !reads_in_place(&p)) continue;
+    if (has_32_registers(&p) ? x.form == STREAM : is_wide(x.form)) continue;
     if (x.form == DOUBLE && !has_double(&p)) continue;
     if (keeps_terms(x.form) && !may_keep_terms(&p)) continue;
     if (x.form == (has_32_registers(&p) ? SPREAD : QUADS)) continue;

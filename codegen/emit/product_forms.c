@@ -17,9 +17,9 @@ const int *msc_product_heights(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 5, 4, 3, 2, 1, 0}, twelve[] = {12, 8, 7, 6, 5, 4, 3, 2, 1, 0},
                    few[] = {12, 8, 4, 2, 1, 0};
-  static const int one[] = {1, 0}, two[] = {2, 1, 0}, low[] = {4, 2, 1, 0}, eight[] = {8, 4, 2, 1, 0};
-  if (form == WIDE) return has_32_registers(p) ? four : two;
-  if (form == WIDEST) return has_32_registers(p) ? two : one;
+  static const int two[] = {2, 1, 0}, low[] = {4, 2, 1, 0}, eight[] = {8, 4, 2, 1, 0};
+  if (form == WIDE) return four;
+  if (form == WIDEST || form == STREAM) return two;
   if (form == TRANSPOSED) return has_32_registers(p) ? eight : low;
   if (form == NARROW && has_32_registers(p)) return few;
   if (has_32_registers(p)) return form == DOUBLE || form == PAIRS ? six : form < PAIRS ? twelve : four;
@@ -121,14 +121,19 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   return form_of_few_terms(p, x, most);
 }
 
-/* Chooses the form for the present number of rows. Few rows take a wide form if b is read in place, or TRANSPOSED if
- * that b is transposed; all others take form_of_many's. */
+/* Chooses the form for the present number of rows. Few rows take a wide form if b is read in place, or STREAM if it has
+ * columns enough, or TRANSPOSED if that b is transposed; all others take form_of_many's. */
 LLVMValueRef msc_product_form(product *p, const multiplying *x, LLVMValueRef rows) {
+  enum { MANY_COLUMNS = 64 };
   LLVMValueRef most = form_of_many(p, x);
   if (!reads_in_place(p)) return most;
   LLVMValueRef fewest = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *msc_product_heights(p, WIDEST)), ""),
                few = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *msc_product_heights(p, WIDE)), "");
   LLVMValueRef wide = LLVMBuildSelect(p->b, fewest, i64(p, WIDEST), i64(p, WIDE), "");
+  if (!has_32_registers(p)) {
+    LLVMValueRef many = LLVMBuildICmp(p->b, LLVMIntSGE, x->c.columns, i64(p, MANY_COLUMNS), "");
+    few = LLVMBuildAnd(p->b, fewest, many, ""), wide = i64(p, STREAM);
+  }
   LLVMValueRef transposed = LLVMBuildICmp(p->b, LLVMIntSLT, load_dim(p, 8), i64(p, 0), "");
   LLVMValueRef lies = is_dim_set(p, 8), one_group = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, p->height), "");
   most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, lies, one_group, ""), i64(p, SINGLE), most, "");

@@ -19,7 +19,8 @@ enum {
  * other, the sum of each pair is stored, and EIGHTS takes eight blocks of an even number of terms and a packed b.
  * DOUBLE is SINGLE for two panels of a packed b side by side and half as many rows: it loads fewer elements of a.
  * NARROW is SINGLE for a panel with at most one vector of columns. WIDE and WIDEST are SINGLE for few rows of a and a b
- * that is read in place: they read more columns of a row of b at once. TRANSPOSED is SINGLE for few rows of a and a
+ * that is read in place: they read more columns of a row of b at once. With 16 registers STREAM takes their place: it
+ * reads rows of b from end to end, and the sums of a block lie in memory. TRANSPOSED is SINGLE for few rows of a and a
  * transposed b that is read in place: its squares are transposed in registers. ONES and TWOS are for eight blocks of
  * one term or two: the terms of some columns of b stay in registers for all rows, and so does the whole tree of a row's
  * sums. SPREAD is SINGLE for 16 registers: sums are stored between multiplications. */
@@ -36,6 +37,7 @@ typedef enum {
   QUADS,
   EIGHTS,
   SPREAD,
+  STREAM,
   NUM_FORMS
 } sum_form;
 
@@ -114,6 +116,13 @@ LLVMValueRef msc_product_add(product *p, LLVMValueRef a, LLVMValueRef b, LLVMVal
 LLVMValueRef msc_product_at_row(product *p, const walk *w, const LLVMValueRef *a, int row);
 /* Sums all blocks of a group of rows: sum v of row r is out_acc[r * p->vectors + v]. */
 void msc_product_sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *out_acc);
+
+/* product_streams.c */
+
+/* Returns how many columns' sums lie in memory at once. */
+int msc_product_stream_columns(const product *p);
+/* Multiplies rows begin .. end - 1 of a by all columns of a b that is read in place. */
+void msc_product_multiply_streams(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end);
 
 /* product_kept.c */
 

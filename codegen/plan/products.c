@@ -79,9 +79,12 @@ static bool packs_rows_of(const msc_plan_matmul *m) {
  * threads wait for each other. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
-  enum { WIDE = 4, SPAN = 4 /* up to WIDE rows are multiplied by up to SPAN panels together if b is in place */ };
+  /* up to WIDE rows are multiplied by up to SPAN panels together if b is in place; LONG are panels of a long run */
+  enum { WIDE = 4, SPAN = 4, LONG = 32 };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
-  if (m->m <= WIDE && !m->transpose_b && reads_b_in_place(m, kernels)) width *= SPAN;
+  bool lies = reads_b_in_place(m, kernels);
+  if (msc_product_streams((int64_t)m->m, kernels->width * (int64_t)sum_bytes(m), lies, m->transpose_b)) width *= LONG;
+  else if (m->m <= WIDE && !m->transpose_b && lies) width *= SPAN;
   bool packs_rows = m->batch == 1 && packs_rows_of(m);
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;

@@ -9,8 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The most vectors in a row of a panel, and the most rows of a that are summed together and packed together. */
-enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12, MSC_PRODUCT_PANEL_ROWS = 16 };
+/* The most vectors in a row of a panel, and the most rows of a that are summed together and packed together; the most
+ * rows of a that meet rows of b from end to end. */
+enum {
+  MSC_PRODUCT_VECTORS = 2,
+  MSC_PRODUCT_MAX_HEIGHT = 12,
+  MSC_PRODUCT_PANEL_ROWS = 16,
+  MSC_PRODUCT_STREAM_ROWS = 2
+};
 
 /* What the last dimension of `multiply` says. Of the CPU: it stores whole vectors of 64 bytes at once; it sees that
  * rows of a matrix are read one after the other, whatever lies between them, and fetches the next ones by itself. Of
@@ -77,6 +83,12 @@ static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
 
 /* Returns the bytes of an element as it is packed, summed and stored: f16 and bf16 become f32. */
 static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
+
+/* True if all columns of a b that is read in place are read row by row: for few rows of a, by kernels with 16
+ * registers, whose panels have at most 64 bytes a row. So tiles should have many columns. */
+static inline bool msc_product_streams(int64_t rows, int64_t row_bytes, bool b_lies, bool transpose_b) {
+  return b_lies && !transpose_b && rows <= MSC_PRODUCT_STREAM_ROWS && row_bytes <= 64;
+}
 
 /* True if rows of a may be packed; else all of them are read in place. `filled`: zeros stand behind a block's terms. */
 static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs, bool filled) {

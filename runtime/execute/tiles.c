@@ -69,6 +69,13 @@ static bool has_free_tiles(const mscrt_matmul *m) {
   return m->multiply != MSCRT_BY_LIBRARY && !m->tile_bytes && !packs_rest && m->m && m->n && m->k && m->batch;
 }
 
+/* Gives one thread whole rows of a b that it reads row by row: longer runs of memory. */
+static void join_tiles(const mscrt_context *c, mscrt_matmul *m) {
+  int64_t row_bytes = m->width * (int64_t)mscrt_dtype_bytes(m->dtype);
+  if (c->threads == 1 && has_free_tiles(m) && msc_product_streams(m->m, row_bytes, m->b_lies, m->transpose_b))
+    set_tiles(m, (tile_size){m->m, m->n});
+}
+
 static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, char key[MSCRT_CHOICE_KEY]) {
   uint32_t name[13] = {0};
   for (uint32_t i = 0; i < 3; i++)
@@ -276,6 +283,7 @@ mscrt_status *mscrt_choose_tiles(mscrt_context *c) {
     choice kept = {.product = product};
     *m = *product;
     m->library = product->library == PLAN_LIBRARY_USE_PREFERRED;
+    join_tiles(c, m);
     if (!here || !has_free_tiles(m)) continue;
     write_product_key(c, product, line);
     bool found = mscrt_choice_find(c->o.choices, line, read_choice, &kept);

@@ -101,15 +101,17 @@ static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out
   return t;
 }
 
-/* In tiles, as the runtime does: columns from panel boundaries on, rows anywhere. */
+/* In tiles, as the runtime does: columns from panel boundaries on, rows anywhere. All columns of a b that few rows meet
+ * in place are one tile. */
 static void multiply(kernel_run *run, const product_case *p, const msc_product_kernels *kernels) {
   const product_form *f = p->form;
   const sizes *s = &p->s;
   int64_t units = msc_product_units(s->k, s->blocks, kernels->pairs);
   bool filled = msc_product_is_filled(s->k, s->blocks, kernels->pairs);
   int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)),
-          result_bytes = msc_dtype_bytes(result_dtype(p)), tile_n = 3 * kernels->width,
-          tile_m = 2 * kernels->height + 1;
+          result_bytes = msc_dtype_bytes(result_dtype(p)), tile_m = 2 * kernels->height + 1;
+  bool lies = !f->transpose_b && operand_bytes >= 4 && s->n % kernels->width == 0 && (s->m % 2 == 0 || s->m == 1);
+  int64_t tile_n = lies && s->m <= MSC_PRODUCT_STREAM_ROWS ? s->n : 3 * kernels->width;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
   fenced panels = fenced_new(
       (size_t)((filled ? msc_product_filled_panel_elems : msc_product_panel_elems)(most_n, units, kernels->width) *
@@ -123,7 +125,6 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
     int64_t pack_dims[4] = {columns, s->k, f->transpose_b ? s->k : s->n, s->blocks};
     void *pack_buffers[2] = {(char *)p->b.data + j * operand_bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
-    bool lies = !f->transpose_b && operand_bytes >= 4 && s->n % kernels->width == 0 && s->m % 2 == 0;
     int64_t dims[10] = {columns,
                         s->k,
                         f->transpose_a ? s->m : s->k,
@@ -190,7 +191,8 @@ static const sizes chosen[] = {
     {65, 64, 256, 8},  {48, 31, 1024, 16}, {32, 64, 192, 2}, {12, 96, 64, 8},   {48, 32, 60, 4},  {34, 33, 512, 4},
     {33, 34, 592, 8},  {20, 40, 384, 8},   {18, 35, 36, 1},  {37, 66, 1000, 8}, {33, 40, 555, 1}, {40, 33, 700, 4},
     {5, 70, 1376, 8},  {64, 65, 40, 8},    {9, 33, 24, 8},   {19, 70, 16, 8},   {38, 33, 8, 8},   {400, 96, 16, 8},
-    {25, 40, 64, 16},  {26, 37, 96, 16},   {22, 34, 48, 8},  {29, 48, 192, 32}};
+    {25, 40, 64, 16},  {26, 37, 96, 16},   {22, 34, 48, 8},  {29, 48, 192, 32},
+    {2, 2112, 36, 4},  {1, 1088, 68, 4},   {2, 128, 22, 2},  {1, 64, 24, 8}};
 
 enum { RANDOM = 6, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 
