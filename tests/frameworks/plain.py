@@ -315,7 +315,28 @@ class Waves(nn.Module):
         return F.cross_entropy(self.last(mixed.mean(1)), y)
 
 
+class Turned(nn.Module):
+    """Attention whose queries and keys are turned by their positions, pairs of elements as complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 24), nn.Linear(8, 5)
+
+    def forward(self, x, y):
+        q, k, v = self.first(x).chunk(3, -1)
+        angles = torch.outer(torch.arange(x.shape[1]), 0.5 ** torch.arange(4)).to(x.dtype)
+        turn, own = torch.polar(torch.ones_like(angles), angles), torch.polar(v[..., :4].exp(), v[..., 4:])
+
+        def turned(z):
+            return torch.view_as_complex(z.unflatten(-1, (4, 2)))
+
+        q, k = torch.view_as_real(turned(q) * turn).flatten(2), torch.view_as_real(turned(k) * turn[None]).flatten(2)
+        both = torch.view_as_real((own - own.conj().transpose(1, 2).transpose(1, 2)) * turned(v)).flatten(2)
+        return F.cross_entropy(self.last(F.scaled_dot_product_attention(q, k, v + 0.1 * both).mean(1)), y)
+
+
 MODELS = {
+    "turned": lambda: (Turned(), (torch.randn(BATCH, 7, 8), _classes(5))),
     "waves": lambda: (Waves(), (torch.randn(BATCH, 7, 6), _classes(5))),
     "recurrent": lambda: (Recurrent(), (_words(9), _classes(5))),
     "translator": lambda: (Translator(), (_words(7), _words(4))),

@@ -63,6 +63,10 @@ def _transformers(name, attention):
         return _language_model(tr.BloomForCausalLM, config)
     if name == "gemma2":
         return _language_model(tr.Gemma2ForCausalLM, tr.Gemma2Config(**grouped, head_dim=8))
+    if name == "llama4":  # queries and keys as complex numbers
+        words = dict(num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=1, attention_chunk_size=8)
+        config = tr.Llama4TextConfig(**grouped, head_dim=8, intermediate_size_mlp=64, pad_token_id=None, **words)
+        return _language_model(tr.Llama4ForCausalLM, config)
     if name == "gpt_oss":
         config = tr.GptOssConfig(**grouped, head_dim=8, num_local_experts=4, num_experts_per_tok=2)
         return _language_model(tr.GptOssForCausalLM, config)
@@ -176,7 +180,7 @@ TRANSFORMERS = [
     f"{n}/{a}"
     for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
     for a in ("eager", "sdpa")
-] + ["mamba", "bloom", "gemma2", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet", "fnet"]
+] + ["mamba", "bloom", "gemma2", "llama4", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet", "fnet"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
 TIMM = {
     "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),

@@ -15,7 +15,8 @@ from torch.utils import _pytree as pytree
 
 from msc.ops import Error
 from msc.pytorch.aten import DTYPES, RANDOM, ROWS, TORCH, Call, Decompose, Refused, dtype_of, is_known
-from msc.pytorch import chosen, fourier
+from msc.pytorch import chosen, complex_parts
+from msc.pytorch import fourier  # noqa: F401: registers rows
 from msc.pytorch import linear_algebra  # noqa: F401: registers decompositions
 from msc.pytorch.decompositions import DECOMPOSITIONS, of_each
 
@@ -161,6 +162,8 @@ class Converter:
             self._place = place_of(n) + (tuple(self.blocks_of(n)),)
             try:
                 value = self._value(n)
+                if _is_complex(value) or isinstance(value, complex_parts.Complex):
+                    return self._report(n, f"{_unknown_type(n.meta['val'])} elements")
                 return value if not isinstance(value, chosen.Chosen) else self._report(n, chosen.DEPENDS)
             except Refused as e:
                 self._report(n, str(e))
@@ -204,15 +207,24 @@ class Converter:
         types = [_type(v) for v in (val if isinstance(val, (list, tuple)) else [val])]
         name = name_of(node.target)
         if is_complex := [v for v in (node, *node.all_input_nodes) if _is_complex(v.meta.get("val"))]:
-            if name not in fourier.TAKEN:
-                raise Refused(f"{_unknown_type(is_complex[0].meta['val'])} elements")
-            return self._computed(node, types)
+            return self._of_complex(node, name, types, is_complex)
         if any(t and t[0] is None for t in types):
             raise Refused(f"{_unknown_type(val)} elements")
         folded = self._fold(node, name, types)
         if folded is not None and not (self.is_blind and any(id(t) in self._made for t in _tensors(folded))):
             return folded
         return self._computed(node, types)
+
+    def _of_complex(self, node, name, types, is_complex):
+        """The result of a call that takes or gives complex numbers: real and imaginary parts, or what is known."""
+        known = self._fold(node, name, types)
+        if known is not None:
+            return known
+        translate = complex_parts.ROWS.get(name)
+        if not translate:
+            raise Refused(f"{_unknown_type(is_complex[0].meta['val'])} elements")
+        of_parts = [t and (complex_parts.dtype_of_parts(t[0], is_complex), t[1]) for t in types]
+        return translate(Call(self, name, of_parts), *self.of(node.args), **self.of(node.kwargs))
 
     def _computed(self, node, types):
         """The result of a call as ops of the graph."""

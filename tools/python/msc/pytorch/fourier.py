@@ -1,21 +1,11 @@
-"""Fourier transforms in; out come products with matrices of cosines and sines, for pairs of real and imaginary parts:
-no tensor of a graph is complex."""
+"""Fourier transforms in; out come products with matrices of cosines and sines, of real and imaginary parts."""
 
 import math
 
 import torch
 
-from msc.pytorch.aten import positive, row, shape_of
-
-
-class Complex:
-    """A complex tensor while a program is translated: its parts, tensors of the graph."""
-
-    def __init__(self, real, imag):
-        self.real, self.imag, self.graph = real, imag, real.graph
-
-
-TAKEN = {"fft_fft.default", "fft_fft2.default", "fft_fftn.default", "view_as_real.default"}
+from msc.pytorch.aten import positive, shape_of
+from msc.pytorch.complex_parts import Complex, complex_row
 
 
 def _waves(n):
@@ -55,22 +45,16 @@ def _of_dims(c, x, sizes, dims, norm):
     return _transformed(c, x, dims, norm)
 
 
-@row("fft_fft")
+@complex_row("fft_fft")
 def fft(c, x, n=None, dim=-1, norm=None):
     return _of_dims(c, x, None if n is None else [n], [dim], norm)
 
 
-@row("fft_fft2")
+@complex_row("fft_fft2")
 def fft2(c, x, s=None, dim=(-2, -1), norm=None):
     return _of_dims(c, x, s, list(dim), norm)
 
 
-@row("fft_fftn")
+@complex_row("fft_fftn")
 def fftn(c, x, s=None, dim=None, norm=None):
     return _of_dims(c, x, s, dim, norm)
-
-
-@row("view_as_real")
-def view_as_real(c, x):
-    parts = [c.reshape(part, (*shape_of(part), 1)) for part in (x.real, x.imag)]
-    return c.join(parts, len(shape_of(x.real)))
