@@ -170,6 +170,27 @@ def _vision(name, size=64):
     return Classifier(getattr(tv, name)(num_classes=10, **words)), _images(size)
 
 
+class Regions(nn.Module):
+    """Classes of regions of images (image, left, top, right, bottom), of which some reach beyond them."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.out = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8 * 2 * 9, 10)
+
+    def forward(self, x, regions, y):
+        from torchvision.ops import roi_align
+
+        h = torch.tanh(self.a(x))
+        exact, adaptive = roi_align(h, regions, (3, 3), 0.5, 2, True), roi_align(h, regions, (3, 3), 0.5)
+        return nn.functional.cross_entropy(self.out(torch.cat([exact, adaptive], 1).flatten(1)), y)
+
+
+def _regions():
+    corner = torch.rand(8, 2) * 40 - 4
+    regions = torch.cat([torch.arange(8)[:, None] % BATCH, corner, corner + torch.rand(8, 2) * 30], 1)
+    return Regions(), (torch.randn(BATCH, 3, 16, 16), regions, torch.randint(0, 10, (8,)))
+
+
 def _timm(name, size=64, **words):
     import timm
 
@@ -182,6 +203,7 @@ TRANSFORMERS = [
     for a in ("eager", "sdpa")
 ] + ["mamba", "bloom", "gemma2", "llama4", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet", "fnet"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
+VISION += ["regions"]
 TIMM = {
     "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),
     "mixer": ("mixer_s32_224", {"img_size": 64}),
@@ -194,6 +216,8 @@ def make(name):
     torch.manual_seed(0)
     if name in TIMM:
         return _timm(TIMM[name][0], **TIMM[name][1])
+    if name == "regions":
+        return _regions()
     if name in VISION:
         return _vision(name)
     if name in plain.MODELS:

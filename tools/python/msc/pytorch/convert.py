@@ -18,7 +18,7 @@ from msc.pytorch.aten import DTYPES, RANDOM, ROWS, TORCH, Call, Decompose, Refus
 from msc.pytorch import chosen, complex_parts
 from msc.pytorch import fourier  # noqa: F401: registers rows
 from msc.pytorch import linear_algebra  # noqa: F401: registers decompositions
-from msc.pytorch.decompositions import DECOMPOSITIONS, of_each
+from msc.pytorch.decompositions import DECOMPOSITIONS, OF_OTHERS, of_each
 
 INLINE_BYTES = 1 << 20  # larger constants go to the file of the weights
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
@@ -422,6 +422,8 @@ def _decomposition(target):
         return None
     if target in DECOMPOSITIONS:
         return DECOMPOSITIONS[target]
+    if name_of(target) in OF_OTHERS:
+        return OF_OTHERS[name_of(target)]
     table = _core_decompositions()
     if target in table:
         return table[target]

@@ -8,12 +8,18 @@ from torch._decomp import decomposition_table
 DECOMPOSITIONS = {}  # ATen overload -> function that computes what it does with other calls
 
 
+OF_OTHERS = {}  # the same by name, "torchvision.roi_align.default", of packages that need not be there
+
+
 def decomposition(*names):
     """Registers a function for overloads: "put"; a name without a dot is its overload "default".  Those that this
-    PyTorch lacks are passed over."""
+    PyTorch lacks are passed over.  Of another package than PyTorch: "torchvision.roi_align.default"."""
 
     def register(function):
         for name in names:
+            if name.count(".") == 2:
+                OF_OTHERS[name] = function
+                continue
             packet, _, overload = name.partition(".")
             target = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             if target is not None:
@@ -42,6 +48,37 @@ def _gradients(function, inputs, dy, wanted):
 def grid_sampler_2d_backward(dy, x, grid, mode, padding_mode, align_corners, output_mask):
     sample = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
     return _gradients(lambda *v: sample(*v, mode, padding_mode, align_corners), (x, grid), dy, output_mask)
+
+
+def _taps(low, high, bins, size, ratio):
+    """What each pixel along one dimension counts in each bin of each region, [regions, bins, size]: a bin is the mean
+    of `ratio` samples, if that is 0 of as many as its size in pixels, each between its two pixels.  Samples that lie
+    more than a pixel outside are 0."""
+    step = (high - low) / bins
+    num = torch.full_like(step, ratio) if ratio > 0 else step.ceil().clamp(min=0)
+    each = (step / num.clamp(min=1))[:, None, None]
+    begin = low[:, None, None] + step[:, None, None] * torch.arange(bins, dtype=step.dtype)[:, None]
+    number = torch.arange(ratio if ratio > 0 else size + 4, dtype=step.dtype)
+    if ratio <= 0:  # more samples than these are far apart, so that others lie outside
+        number = number + ((-1 - begin) / each.clamp(min=0.5) - 1).floor().clamp(min=0)
+    place = begin + each * (number + 0.5)
+    counts = (place >= -1) & (place <= size) & (number < num[:, None, None])
+    off = place.clamp(0, size - 1)[..., None] - torch.arange(size, dtype=step.dtype)
+    taps = (1 - off.abs()).clamp(min=0) * counts[..., None]
+    return taps.sum(2) / num.clamp(min=1)[:, None, None]
+
+
+@decomposition("torchvision.roi_align.default")
+def roi_align(x, regions, scale, height, width, ratio, aligned):
+    """Means over the bins of regions (image, left, top, right, bottom), as two products along height and width; regions
+    have no gradient."""
+    image, box = regions[:, 0].to(torch.int64), regions[:, 1:].detach() * scale - (0.5 if aligned else 0.0)
+    left, top, right, bottom = box.unbind(1)
+    if not aligned:
+        right, bottom = torch.maximum(right, left + 1), torch.maximum(bottom, top + 1)
+    down = _taps(top, bottom, height, x.shape[2], ratio)[:, None]
+    across = _taps(left, right, width, x.shape[3], ratio)[:, None]
+    return down @ x.index_select(0, image) @ across.mT
 
 
 def _reflected(x, low, high):
