@@ -140,6 +140,10 @@ class Call:
         found = self.converter.maker(x)
         return found[1] if found and found[0]["kind"] == kind else None
 
+    def has_open_sizes(self):
+        """True if the result of this call differs with sizes that are left open."""
+        return self.converter.is_sized()
+
     def attribute(self, x, name):
         """An attribute of the op that made x; None: it is not given."""
         op = self.converter.maker(x)[0]

@@ -113,6 +113,10 @@ class Converter:
         op = self.g._by_name.get(getattr(tensor, "op", None))
         return op and (op, [self.g._tensors[n] for n in op["operands"]])
 
+    def is_sized(self):
+        """True if the node being translated differs with sizes that are left open."""
+        return self._is_sized or self._node in self.sized
+
     def memory_of(self, position):
         """PyTorch's memory of this operand of the node being translated: the number of the element at each place, -1
         where none lies, and the place of the first."""
@@ -268,7 +272,7 @@ class Converter:
         with torch.no_grad():
             arguments, words = self.of(node.args), self.of(node.kwargs)
             result = node.target(*arguments, **words)
-        if self._is_sized or node in self.sized or any(id(t) in self._made for t in _tensors(inputs)):
+        if self.is_sized() or any(id(t) in self._made for t in _tensors(inputs)):
             call = functools.cache(lambda: self._computed_later(node, types))
             for i, t in enumerate(_tensors(result)):
                 self._made[id(t)] = _Made(t, call, i if isinstance(result, (list, tuple)) else None)

@@ -5,7 +5,7 @@ import math
 import torch
 
 from msc.pytorch import found_again
-from msc.pytorch.aten import FLOATS, dtype_of, is_known, row, shape_of
+from msc.pytorch.aten import FLOATS, TORCH, dtype_of, is_known, row, shape_of
 
 
 def _unary(name, op, **attrs):
@@ -404,9 +404,16 @@ def fill(c, x, value):
     return c.stretch(c.t(value), c.shape)
 
 
+def _filled(c, value):
+    """A tensor of one number everywhere: it is known, also where a tensor that is not gave its shape."""
+    if hasattr(value, "shape") or c.has_open_sizes():
+        return c.stretch(c.t(value), c.shape)
+    return torch.full(c.shape, value, dtype=TORCH[c.dtype])
+
+
 @row("full_like", "new_full", "full")
 def full_like(c, x, *values, **__):
-    return c.stretch(c.t(values[-1]), c.shape)
+    return _filled(c, values[-1])
 
 
 @row(
@@ -421,7 +428,7 @@ def full_like(c, x, *values, **__):
     "new_empty_strided",
 )
 def zeros(c, *_, **__):
-    return c.stretch(c.t(0), c.shape)
+    return _filled(c, 0)
 
 
 @row("arange", "arange.start", "arange.start_step")

@@ -114,9 +114,9 @@ def select(c, x, dim, index):
 def _replace(c, x, dim, low, high, step, source):
     size = shape_of(x)[dim]
     places = list(range(low, high, step))
-    source = c.t(source)
     if not places:
         return c.own(x)
+    source = c.t(source)
     if step == 1:
         return c.join(
             [c.cut(x, dim, 0, low)] * bool(low) + [source] + [c.cut(x, dim, high, size)] * (high < size), dim
