@@ -339,8 +339,22 @@ class Turned(nn.Module):
         return F.cross_entropy(self.last(F.scaled_dot_product_attention(q, k, v + 0.1 * both).mean(1)), y)
 
 
+class Bags(nn.Module):
+    """Bags of several lengths, of which one is empty: sums with weights, and means in which a word does not count."""
+
+    def __init__(self):
+        super().__init__()
+        self.sums, self.means = nn.EmbeddingBag(WORDS, 8, mode="sum"), nn.EmbeddingBag(WORDS, 8, padding_idx=3)
+        self.weights, self.out = nn.Parameter(torch.rand(WORDS)), nn.Linear(16, 5)
+
+    def forward(self, x, offsets, y):
+        sums = self.sums(x, offsets, per_sample_weights=self.weights[x])
+        return F.cross_entropy(self.out(torch.cat([sums, self.means(x, offsets)], 1)), y)
+
+
 MODELS = {
     "turned": lambda: (Turned(), (torch.randn(BATCH, 7, 8), _classes(5))),
+    "bags": lambda: (Bags(), (torch.randint(0, 5, (24,)), torch.tensor([0, 3, 3, 10]), _classes(5))),
     "waves": lambda: (Waves(), (torch.randn(BATCH, 7, 6), _classes(5))),
     "recurrent": lambda: (Recurrent(), (_words(9), _classes(5))),
     "translator": lambda: (Translator(), (_words(7), _words(4))),

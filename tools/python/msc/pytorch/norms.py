@@ -526,8 +526,8 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=-1,
 ):
-    """Sums, or averages, the looked-up rows of each bag: a product with a matrix [bags, rows] that says which row
-    is in which bag."""
+    """Sums, averages or the largest of the looked-up rows of each bag.  Sums add every row to that of its bag, so that
+    rows can be cut as well as columns."""
     if scale_grad_by_freq:
         c.refuse("scale_grad_by_freq")
     bags, count = c.shape[0], shape_of(indices)[0]
@@ -535,42 +535,47 @@ def embedding_bag(
     if length:
         return _equal_bags(c, table, indices, length, mode, weights, padding_idx)
     rows = c.g.gather(c.own(table), c.own(indices))
-    kept = c.t(True) if padding_idx < 0 else c.compare(indices, padding_idx, "ne")
-    starts = c.reshape(c.cut(offsets, 0, 0, bags), (bags, 1))
-    place = torch.arange(count).reshape(1, count)
-    after = c.compare(starts, place, "le")
-    ends = c.cut(offsets, 0, 1, shape_of(offsets)[0])
-    tail = [] if include_last_offset else [c.t(torch.full((1,), count), dtype_of(offsets))]
-    ends = c.reshape(c.join(([ends] if shape_of(ends)[0] else []) + tail, 0), (bags, 1))
-    inside = c.g.logical_and(after, c.compare(ends, place, "gt"))
-    inside = c.g.logical_and(inside, c.stretch(truth(c, kept), (1, count))) if padding_idx >= 0 else inside
-    member = c.t(inside, rows.dtype)
-    if weights is not None:
-        member = c.g.mul(member, c.reshape(weights, (1, count)))
-    counts = c.g.reduce_sum(c.t(inside, "i64"), [1])
-    wide_shape = (bags, count) + rows.shape[1:]
+    kept = None if padding_idx < 0 else truth(c, c.compare(indices, padding_idx, "ne"))
+    of_each = _bag_of_each(c, offsets, count)
+
+    def in_bags(values):
+        """The sum of the values of each bag; those behind a last offset are in none."""
+        total = c.g.scatter_add(of_each, values, rows=bags + include_last_offset)
+        return c.cut(total, 0, 0, bags)
+
+    ones = c.t(torch.ones(count), "i32") if kept is None else c.t(kept, "i32")
+    counts = in_bags(ones)
 
     def of_bags():
         """The rows in each bag, and behind them -inf: [bags, count, n]."""
+        inside = c.compare(c.reshape(of_each, (1, count)), torch.arange(bags).reshape(bags, 1), "eq")
+        inside = inside if kept is None else c.g.logical_and(inside, c.stretch(kept, (bags, count)))
+        wide_shape = (bags, count) + rows.shape[1:]
         wide = c.stretch(c.reshape(rows, (1,) + rows.shape), wide_shape)
         return c.where(c.stretch(c.reshape(inside, (bags, count, 1)), wide_shape), wide, -math.inf, rows.dtype)
-
-    def bag_of_each():
-        return c.add(c.g.reduce_sum(c.t(after, "i64"), [0]), -1)
 
     def largest():
         place = c.g.argmax(of_bags(), axis=1, dtype="i64")
         return c.g.gather(c.own(indices), place)
 
+    has_any = c.reshape(c.compare(counts, 0, "gt"), (bags, 1))
     if mode == 2:
         best = c.g.reduce_max(of_bags(), [1])
-        any_seen = c.g.reduce_any(inside, [1], keep_dims=True)
-        y = c.where(c.stretch(any_seen, best.shape), best, 0.0, rows.dtype)
+        y = c.where(c.stretch(has_any, best.shape), best, 0.0, rows.dtype)
     else:
-        y = c.matmul(member, rows)
-        y = c.g.div(y, c.reshape(c.t(c.g.max(counts, c.t(1, "i64")), rows.dtype), (bags, 1))) if mode == 1 else y
-    further = [bag_of_each, lambda: counts, largest if mode == 2 else lambda: c.t(torch.zeros(1), "i64")]
+        for factor in (weights, kept):
+            if factor is not None:
+                rows = c.g.mul(rows, c.t(c.reshape(factor, (count, 1)), rows.dtype))
+        y = in_bags(rows)
+        y = c.g.div(y, c.reshape(c.t(c.g.max(counts, c.t(1, "i32")), rows.dtype), (bags, 1))) if mode == 1 else y
+    further = [lambda: of_each, lambda: counts, largest if mode == 2 else lambda: c.t(torch.zeros(1), "i64")]
     return [y] + [_shaped(c, make, kind) for make, kind in zip(further, c.types[1:])]
+
+
+def _bag_of_each(c, offsets, count):
+    """The number of the bag that each place is in: how many bags begin at or before it, less one."""
+    begins = c.g.scatter_add(c.own(offsets), c.t(torch.ones(shape_of(offsets)), "i32"), rows=count + 1)
+    return c.add(c.g.cumsum(c.cut(begins, 0, 0, count)), -1)
 
 
 def _shaped(c, make, kind):
