@@ -106,6 +106,8 @@ typedef struct {
   bool mean;           /* the sum is divided by the number of its terms */
   const char *indexed; /* tensor and dimension that numbers address, see msc_indexed_of; NULL: none */
   unsigned (*summed)(const msc_op *op); /* bits of dimensions of operand 0 that are summed; NULL: the form says it */
+  char one_of;               /* letter of the rule that is no factor of the work; 0: none */
+  bool local;                /* a composite that is expanded when shapes are one rank's */
   msc_backward_fn *backward; /* NULL: the gradient is that of the expansion */
 } msc_op_facts;
 

@@ -30,6 +30,7 @@ double msc_rule_flops(const msc_op *op, const msc_rule *rule, const int64_t *siz
   double flops = windows ? 2 * msc_conv_work(op) : 2;
   for (int l = 0; l < rule->num_letters; l++) {
     int64_t whole = rule->letter[l].size;
+    if (rule->letter[l].name == msc_info(op)->facts.one_of) continue;
     flops *= (double)size[l] / (windows && whole ? (double)whole : 1);
   }
   return flops;

@@ -1,4 +1,5 @@
-/* contract: einsum with one rank's shapes -> matrix products, and transposes where the letters' order asks for them.
+/* contract: einsum and products of groups, with one rank's shapes -> matrix products, and transposes where the order of
+ * letters asks for them.
  *
  * A product takes each group of letters as one dimension.  In a whole tensor this would keep the minor letters of a
  * group from being cut; here every rank's part is a tensor of its own. */
@@ -6,7 +7,7 @@
 #include "passes/check.h"
 #include "passes/pass.h"
 
-/* Gives the products of the expansion the einsum's blocks of sums. */
+/* Gives the products of the expansion the op's blocks of sums, if it has some. */
 static void copy_blocks_to_products(const msc_op *op, msc_func *expansion) {
   for (msc_op *o = expansion->body->first; o; o = o->next)
     if (msc_form_of(o) == MSC_FORM_PRODUCT) msc_op_copy_attr(o, op, MSC_FACT(blocks));
@@ -49,7 +50,7 @@ static bool add_bias_before_reshape(msc_op *split) {
 static bool contract_func(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (op->kind != OP_einsum) continue;
+    if (!msc_info(op)->facts.local) continue;
     msc_func *expansion = msc_expansion_of(op);
     MSC_TRY(expansion);
     copy_blocks_to_products(op, expansion);

@@ -145,6 +145,10 @@ static const instance instances[] = {
     {"einsum", "4x8x6xT 6x2xT", "equation=bsd,df->bsf", "df", 1, 0},
     {"einsum", "4x8x6xT 6x3x2xT", "equation=bsd,dcf->bscf", "d", 1, 0},
     {"einsum", "4x6x3x2xT 8x3x2xT", "equation=bscf,dcf->bsd", "d", 1, 0},
+    {"grouped_matmul", "8x6xT 8xi32 4x6x2xT", "", "df", 1, 5}, /* group 4 is none */
+    {"grouped_matmul", "96x4xT 96xi64 12x2x4xT", "transpose_w=true", "d", 1, 12}, /* in tiles */
+    {"grouped_weight_grad", "8x6xT 8xi32 8x2xT", "groups=4", "df", 1, 5},
+    {"grouped_weight_grad", "96x4xT 96xi64 96x2xT", "groups=12", "d", 1, 12},
     {"einsum", "8x4xT 8x6x4xT 6xT", "equation=gs,ges,e->s", "d", 1, 0},
     {"einsum", "4x6xT 8xT", "equation=ab,c->cba", "df", 1, 0},
     {"einsum", "6x8x6xT", "equation=aba->ba", "d", 1, 0},

@@ -302,6 +302,20 @@ def _weight_grad(types, attrs, mesh):
     return [Type(types[0].dtype, (x[-1], dy[-1]))]
 
 
+def _grouped_matmul(types, attrs, mesh):
+    x, _, w = (t.dims for t in types)
+    if len(x) != 2 or len(w) != 3:
+        raise Error(f"x must have rank 2 and w rank 3, not {list(x)} and {list(w)}")
+    return [Type(types[0].dtype, (x[0], w[1 if attrs.get("transpose_w") else 2]))]
+
+
+def _grouped_weight_grad(types, attrs, mesh):
+    x, _, dy = (t.dims for t in types)
+    if len(x) != 2 or len(dy) != 2:
+        raise Error(f"x and dy must have rank 2, not {list(x)} and {list(dy)}")
+    return [Type(types[0].dtype, (attrs["groups"], x[1], dy[1]))]
+
+
 def _image(t):
     if len(t.dims) != 4:
         raise Error(f"{list(t.dims)} is not [n, c, h, w]")
