@@ -144,6 +144,10 @@ class Call:
         """True if the result of this call differs with sizes that are left open."""
         return self.converter.is_sized()
 
+    def groups_of_rows(self):
+        """The number of each row's group in this product of groups; None: the rows are in the order of groups."""
+        return self.converter.group_of_each_row()
+
     def attribute(self, x, name):
         """An attribute of the op that made x; None: it is not given."""
         op = self.converter.maker(x)[0]

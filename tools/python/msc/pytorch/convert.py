@@ -67,6 +67,7 @@ class Converter:
         self.known = {}  # of a value of the graph that is a constant: the torch.Tensor
         self.choices = {}  # of PyTorch's symbol for a number of rows that a mask chooses: which rows
         self.flat_masks = {}  # of the number of a mask: the mask in one dimension
+        self.groups = {}  # of a product of groups whose rows have any order: the node with each row's group
         self.own_calls = []  # of functions with gradients of their own
         self.sized = frozenset()  # nodes that differ with sizes that are left open
         self.is_blind = False  # to what their results are
@@ -116,6 +117,11 @@ class Converter:
     def is_sized(self):
         """True if the node being translated differs with sizes that are left open."""
         return self._is_sized or self._node in self.sized
+
+    def group_of_each_row(self):
+        """For the product of groups being translated, the number of each row's group where rows have any order."""
+        node = self.groups.get(self._node)
+        return None if node is None else self._value(node)
 
     def memory_of(self, position):
         """PyTorch's memory of this operand of the node being translated: the number of the element at each place, -1

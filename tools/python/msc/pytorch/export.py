@@ -9,7 +9,7 @@ import torch
 from msc import fitted
 from msc.graph import Graph
 from msc.ops import Error
-from msc.pytorch import hints, open_sizes, weights
+from msc.pytorch import hints, open_sizes, unsorted, weights
 from msc.pytorch.aten import DTYPES
 from msc.pytorch.capture import capture, flat_inputs, is_recomputed, names_of_values
 from msc.pytorch.convert import Converter
@@ -163,12 +163,14 @@ def build(
         dynamic_shapes = open_sizes.of_program(exported, [n for n, _, _ in given]) or None
     dims = None if dynamic_shapes is None else open_sizes.dimensions(dynamic_shapes, given)
     program, own_calls = capture(module, args, words, loss, labels, outputs, dims, optimizer is not None)
+    groups = unsorted.remove(program.graph)
     trained = None if optimizer is None else {id(p) for g in optimizer.param_groups for p in g["params"]}
     marks = hints.collect(module, plan, mesh)
 
     def translated(sized=frozenset(), is_blind=False):
         e = _Export(name or type(module).__name__, program, weights_file)
         e.convert.own_calls, e.convert.sized, e.convert.is_blind = own_calls, sized, is_blind
+        e.convert.groups = groups
         if mesh:
             e.g.mesh(**mesh)
         _place_parameters(e, trained)

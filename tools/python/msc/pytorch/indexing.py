@@ -41,6 +41,20 @@ def _counted_from_front(c, index, size):
     return c.g.select(c.compare(index, 0, "lt"), c.add(index, size), index)
 
 
+def _repeated(c, x, index, dim):
+    """x[0, 0, 1, 1 ..]: each row of a dimension as often as the next, without a look-up, so that rows can be cut as
+    those of x are.  None: the index is another one."""
+    n = shape_of(x)[dim]
+    if not is_known(index) or index.ndim != 1 or not n or not len(index) or len(index) % n:
+        return None
+    times = len(index) // n
+    if not torch.equal(index.to(torch.int64), torch.arange(n).repeat_interleave(times)):
+        return None
+    before, behind = shape_of(x)[: dim + 1], shape_of(x)[dim + 1 :]
+    wide = c.stretch(c.reshape(x, before + (1,) + behind), before + (times,) + behind)
+    return c.reshape(wide, before[:-1] + (n * times,) + behind)
+
+
 def _without_masks(c, indices):
     """Boolean masks known now become the numbers of their true elements."""
     out = []
@@ -170,6 +184,9 @@ def index(c, x, indices):
     indices = _without_masks(c, list(indices))
     at = [i for i, index in enumerate(indices) if index is not None]
     if len(at) == 1:
+        repeated = _repeated(c, x, indices[at[0]], at[0])
+        if repeated is not None:
+            return repeated
         numbers = _counted_from_front(c, indices[at[0]], shape_of(x)[at[0]])
         return c.g.gather(c.own(x), numbers, axis=at[0])
     along = _Along.of(c, x, indices)

@@ -77,65 +77,6 @@ def _group_of(c, ends, places):
     return c.g.reduce_sum(c.t(ended, "i32"), [0])
 
 
-class _Tiles:
-    """Rows of groups in tiles of equal size, the last of each group filled up: each tile has one group."""
-
-    def __init__(self, c, ends, count, size):
-        groups = shape_of(ends)[0]
-        self.c, self.size, self.number = c, size, (count + groups * (size - 1)) // size
-        first = lambda x: c.join([torch.zeros(1, dtype=torch.int32), c.cut(x, 0, 0, groups - 1)], 0)  # noqa: E731
-        ends = c.t(ends, "i32")
-        starts = first(ends)
-        tiles = c.g.cumsum(c.g.div(c.add(c.g.sub(ends, starts), size - 1), c.t(size, "i32")))  # up to each group
-        tiles_before = first(tiles)
-
-        of_tile = _group_of(c, tiles, torch.arange(self.number, dtype=torch.int32))
-        self.group = c.g.min(of_tile, c.t(groups - 1, "i32"))
-        within = c.g.sub(c.t(torch.arange(self.number), "i32"), c.g.gather(tiles_before, self.group))
-        row = c.g.add(c.g.gather(starts, self.group), c.mul(within, size))
-        row = c.g.add(c.reshape(row, (self.number, 1)), c.t(torch.arange(size).reshape(1, size), "i32"))
-        self.inside = c.compare(row, c.reshape(c.g.gather(ends, self.group), (self.number, 1)), "lt")
-        self.row = c.g.min(row, c.t(count - 1, "i32"))
-
-        of_row = _group_of(c, ends, torch.arange(count, dtype=torch.int32))
-        self.grouped = c.compare(of_row, groups, "lt")
-        group = c.g.min(of_row, c.t(groups - 1, "i32"))
-        off = c.g.sub(c.t(torch.arange(count), "i32"), c.g.gather(starts, group))
-        place = c.g.add(c.mul(c.g.gather(tiles_before, group), size), off)
-        self.place = c.g.min(place, c.t(self.number * size - 1, "i32"))
-
-    def of(self, x):
-        """x [count, k] as [tiles, size, k]; zeros where a tile is filled up."""
-        taken = self.c.g.gather(x, self.row)
-        return self.c.where(self.c.reshape(self.inside, (self.number, self.size, 1)), taken, 0, x.dtype)
-
-    def rows(self, y):
-        """[tiles, size, n] as [count, n]; zeros behind the last group."""
-        taken = self.c.g.gather(self.c.reshape(y, (self.number * self.size, y.shape[2])), self.place)
-        return self.c.where(self.c.reshape(self.grouped, (taken.shape[0], 1)), taken, 0, y.dtype)
-
-
-def _tile_size(groups, count):
-    """Rows of a tile: few enough that tiles filled up are not much more than the rows, and many enough that a product
-    with a tile takes longer than the copy of its group's matrix."""
-    return max(16, min(128, 1 << max(count // groups, 1).bit_length() - 1))
-
-
-def _all_places(c, x, w, ends, ranks):
-    """Products of all places with all groups, of which the right ones are taken: for few groups or rows."""
-    groups, count = shape_of(ends)[0], x.shape[1] if ranks == (2, 2) else x.shape[0] if ranks == (2, 3) else w.shape[1]
-    mine = c.reshape(_group_of(c, ends, torch.arange(count)), (1, count))
-    member = c.compare(mine, torch.arange(groups, dtype=torch.int32).reshape(groups, 1), "eq")
-    if ranks == (2, 2):
-        own = c.where(c.reshape(member, (groups, 1, count)), c.reshape(x, (1,) + x.shape), 0, x.dtype)
-        return c.g.batch_matmul(own, c.stretch(c.reshape(w, (1,) + w.shape), (groups,) + w.shape))
-    if ranks == (2, 3):
-        products, where = c.g.batch_matmul(c.reshape(x, (1,) + x.shape), w), (groups, count, 1)
-    else:
-        products, where = c.g.batch_matmul(x, c.reshape(w, (1,) + w.shape)), (groups, 1, count)
-    return c.g.reduce_sum(c.where(c.reshape(member, where), products, 0, x.dtype), [0])
-
-
 @row("transformers.grouped_mm_fallback.default", "_grouped_mm")
 def grouped_mm(c, x, w, ends=None, bias=None, out_dtype=None):
     """Products of groups: the places of a dimension up to ends[0], then up to ends[1] and so on.  Rows of x [s, k]
@@ -148,17 +89,14 @@ def grouped_mm(c, x, w, ends=None, bias=None, out_dtype=None):
     if ranks == (3, 3):
         return c.g.batch_matmul(x, w)
     groups, count = shape_of(ends)[0], x.shape[1] if ranks == (2, 2) else x.shape[0] if ranks == (2, 3) else w.shape[1]
-    size = _tile_size(groups, count)
-    if (count + groups * size) * 2 > groups * count:
-        return _all_places(c, x, w, ends, ranks)
-    tiles = _Tiles(c, ends, count, size)
+    group = c.groups_of_rows()
+    group = _group_of(c, ends, torch.arange(count)) if group is None else group
     if ranks == (2, 3):
-        return tiles.rows(c.g.batch_matmul(tiles.of(x), c.g.gather(w, tiles.group)))
+        return c.g.grouped_matmul(x, group, w)
     if ranks == (3, 2):
-        own = c.g.batch_matmul(tiles.of(c.transpose(w, [1, 0])), c.g.gather(x, tiles.group), transpose_b=True)
-        return c.transpose(tiles.rows(own), [1, 0])
-    parts = c.g.batch_matmul(tiles.of(c.transpose(x, [1, 0])), tiles.of(w), transpose_a=True)
-    return c.g.scatter_add(tiles.group, parts, rows=groups)
+        y = c.g.grouped_matmul(c.transpose(w, [1, 0]), group, x, transpose_w=True)
+        return c.transpose(y, [1, 0])
+    return c.g.grouped_weight_grad(c.transpose(x, [1, 0]), group, w, groups=groups)
 
 
 # ---- convolutions: msc's have two dimensions ----
