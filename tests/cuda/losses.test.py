@@ -105,11 +105,6 @@ def main():
     check_graphs("masked", folder, "masked_attention", 6,
                  *(("bf16", "f16") if slow else ("bf16", )))  # two, their gradients, and the forward pass
     check_graphs("biased", folder, "biased_conv", 4, *(TOLERANCE if slow else ("bf16",)))
-    try:
-        import flatbuffers  # noqa: F401
-    except ImportError:
-        print("skipped: gpt, the Python module flatbuffers is not installed; run tools/setup")
-        return finish()
     gpt = built("gpt", folder)
     check_all(*gpt, "library_attention=false", "deterministic=true", slow=slow)
     if not REAL:

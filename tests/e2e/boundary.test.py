@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 
-from program import call, need_package
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 DEVICES = 8
@@ -56,7 +56,6 @@ def check(name, image, batch, folder):
     print(f"{name}, image {image}, batch {batch}: {len(seen)} products")
 
 
-need_package()
 with tempfile.TemporaryDirectory() as temporary:
     for size in SIZES + (SLOW_SIZES if os.environ.get("MSC_TEST_SLOW") else []):
         check(*size, temporary)

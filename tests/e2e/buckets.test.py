@@ -10,7 +10,6 @@ import sys
 import tempfile
 
 from network import write_npy
-from program import need_package
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -97,7 +96,6 @@ def further_layers():
 
 
 def main():
-    need_package()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         ways_to_fuse()

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 
-from program import need_package
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, STEPS = 8, 4
@@ -116,7 +115,6 @@ def check_all():
 
 
 failures = []
-need_package()
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     check_all()

@@ -14,9 +14,8 @@ import sys
 import tempfile
 
 from network import write_npy
-from program import attempt, call, finish, need_package
+from program import attempt, call, finish
 
-need_package()
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python"))
 import msc
 

@@ -16,7 +16,6 @@ from network import Network
 from networks import BATCH, NETWORKS, SAMPLES, STEPS, words
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
-PYTHON = os.environ.get("MODELS_PYTHON", sys.executable)  # one that has flatbuffers
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
 
 
@@ -134,7 +133,7 @@ def described(name, head):
     """The network as msc sees it."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.fbs")
-        subprocess.run([PYTHON, *words(name), "-o", path], check=True)
+        subprocess.run([sys.executable, *words(name), "-o", path], check=True)
         return Network(name,
                        subprocess.run([MSC, "dump", path], check=True, capture_output=True, text=True).stdout, head)
 

@@ -10,9 +10,9 @@ import sys
 import tempfile
 
 from network import read_weights
-from program import attempt, call, finish, need_package
+from program import attempt, call, finish, need_library
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 from msc.runtime import Error, Plan  # noqa: E402

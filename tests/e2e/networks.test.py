@@ -8,7 +8,7 @@ import tempfile
 
 from network import Network
 from networks import CUT, NETWORKS, RUNS, SLOW_RUNS, STRATEGIES, words
-from program import call, need_package
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
@@ -45,7 +45,6 @@ def check(name, folder):
 
 
 def main():
-    need_package()
     if not SLOW:
         print("skipped: replicas, propagation and recursion; set MSC_TEST_SLOW to run them too")
     with tempfile.TemporaryDirectory() as folder:

@@ -7,9 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from program import need_package
 
-need_package()
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 MESH = 'mesh={"dp":2,"tp":2}'

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import need  # noqa: E402
 
-need("numpy", "flatbuffers")
+need("numpy")
 import numpy as np  # noqa: E402
 
 import msc  # noqa: E402

@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import need  # noqa: E402
 
-need("torch", "numpy", "flatbuffers", "torchvision", "onnx")
+need("torch", "numpy", "torchvision", "onnx")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(HERE, "../../tools/python/examples")

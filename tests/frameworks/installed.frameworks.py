@@ -11,7 +11,7 @@ import zipfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import MSC, need  # noqa: E402
 
-need("torch", "flatbuffers")
+need("torch")
 
 PROGRAM = """
 import torch

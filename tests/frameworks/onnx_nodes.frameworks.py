@@ -28,7 +28,7 @@ from onnx import numpy_helper  # noqa: E402
 
 warnings.simplefilter("ignore")
 HERE = os.path.dirname(os.path.abspath(__file__))
-# the module alone: its package needs flatbuffers
+# the module alone: the package is not on the path
 _spec = importlib.util.spec_from_file_location("runtime", os.path.join(HERE, "../../tools/python/msc/runtime.py"))
 runtime = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runtime)

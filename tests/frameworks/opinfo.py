@@ -15,7 +15,7 @@ import warnings
 
 from framework import MSC, as_double, msc, need
 
-need("torch", "numpy", "flatbuffers", "expecttest")
+need("torch", "numpy", "expecttest")
 import torch  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402

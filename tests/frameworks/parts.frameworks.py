@@ -10,7 +10,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import Judge, compile_model, need, train  # noqa: E402
 
-need("torch", "numpy", "flatbuffers")
+need("torch", "numpy")
 import parts  # noqa: E402
 import torch  # noqa: E402
 

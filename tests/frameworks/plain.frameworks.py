@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import need  # noqa: E402
 
-need("torch", "numpy", "flatbuffers")
+need("torch", "numpy")
 import plain  # noqa: E402
 import train_zoo  # noqa: E402
 

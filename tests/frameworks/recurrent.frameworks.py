@@ -11,7 +11,7 @@ import warnings
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import need  # noqa: E402
 
-need("torch", "flatbuffers")
+need("torch")
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 

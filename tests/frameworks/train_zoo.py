@@ -13,7 +13,7 @@ import warnings
 
 from framework import Judge, compile_model, need, train, without_dropout
 
-need("torch", "numpy", "flatbuffers")
+need("torch", "numpy")
 
 
 def try_one(name, args, folder):

@@ -10,7 +10,7 @@ import warnings
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from framework import need  # noqa: E402
 
-need("torch", "numpy", "flatbuffers", "safetensors")
+need("torch", "numpy", "safetensors")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, "../../tools/python/TUTORIAL.md")

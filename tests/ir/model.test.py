@@ -6,9 +6,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.getcwd(), "tests/tools"))
-from expect import Expect, need_package, write  # noqa: E402
+from expect import Expect, write  # noqa: E402
 
-need_package()
 
 from msc import file  # noqa: E402
 

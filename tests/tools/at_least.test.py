@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 
-from expect import MSC, Expect, need_package
+from expect import MSC, Expect
 
-need_package()
 
 expect = Expect()
 SLOW = bool(os.environ.get("MSC_TEST_SLOW"))

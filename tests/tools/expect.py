@@ -9,7 +9,7 @@ import tempfile
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored by what it starts in the background
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from program import need_package  # noqa: E402, F401
+from program import need_library  # noqa: E402, F401
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 SANITIZED = "/asan/" in MSC

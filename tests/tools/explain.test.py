@@ -8,9 +8,8 @@ import re
 import subprocess
 import sys
 
-from expect import MSC, Expect, write, need_package
+from expect import MSC, Expect, write
 
-need_package()
 
 expect = Expect()
 OPS = ["flatten"] + [

@@ -118,10 +118,6 @@ cd - >/dev/null
 wheel=$(tools/install --wheel "$folder/wheels" "$build")
 python3 -m zipfile -e "$wheel" "$folder/site"
 chmod +x "$folder/site/msc/lib/msc"
-if ! python3 -c 'import flatbuffers' 2>/dev/null; then
-  echo "skipped: the wheel: the Python module flatbuffers is not installed"
-  exit 0
-fi
 cd "$folder"
 PYTHONPATH=$folder/site python3 - <<'END'
 import msc, os

@@ -13,9 +13,9 @@ import threading
 import time
 import warnings
 
-from expect import MSC, Expect, write, need_package
+from expect import MSC, Expect, write, need_library
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 from msc import native, runtime  # noqa: E402

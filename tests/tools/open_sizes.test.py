@@ -3,9 +3,9 @@
 other sizes, and computes the same; what does not follow from sizes is told, in Python and of files."""
 import os
 
-from expect import MSC, Expect, need_package
+from expect import MSC, Expect, need_library
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 from msc import fitted  # noqa: E402

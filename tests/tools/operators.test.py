@@ -2,9 +2,9 @@
 """Python's operators on tensors of the builder compute what Python computes on lists; mistakes are told."""
 import os
 
-from expect import MSC, Expect, need_package
+from expect import MSC, Expect, need_library
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 

@@ -12,9 +12,9 @@ import threading
 import time
 import warnings
 
-from expect import MSC, Expect, need_package, write
+from expect import MSC, Expect, need_library, write
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 from msc.native import RunError  # noqa: E402

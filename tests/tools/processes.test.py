@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 
-from expect import MSC, Expect, write, need_package
+from expect import MSC, Expect, write, need_library
 
-need_package(loads_library=True)
+need_library()
 BUILD = os.path.dirname(MSC)
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()

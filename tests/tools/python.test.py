@@ -8,10 +8,9 @@ import subprocess
 import sys
 import warnings
 
-from expect import MSC, Expect, need_package
+from expect import MSC, Expect
 
 ROOT = os.getcwd()
-need_package()
 
 import msc  # noqa: E402
 from msc import file, ops  # noqa: E402

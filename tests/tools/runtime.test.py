@@ -8,9 +8,9 @@ import subprocess
 import sys
 import threading
 
-from expect import MSC, Expect, need_package
+from expect import MSC, Expect, need_library
 
-need_package(loads_library=True)
+need_library()
 
 from msc import runtime  # noqa: E402
 from msc.runtime import Error, Plan  # noqa: E402

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from expect import Expect, need_package, write
+from expect import Expect, write
 from small_models import two_products
 
 expect = Expect()
@@ -188,7 +188,6 @@ expect.check(f"16 micro-batches take {step}", step["auto_parallel"] <= 1.001 * s
 
 # ---- what a search finds is no slower than data parallelism, whose kernels fuse more of the loss here ----
 
-need_package()
 subprocess.run([sys.executable, "-m", "msc.models", "gpt", "-o", "gpt.fbs",
                 *"--layers 1 --hidden 256 --heads 4 --seq 256 --batch 64 --vocab 50304".split()], check=True)
 for options in ("", "--set compute_type=bf16", "--set micro_size=4"):

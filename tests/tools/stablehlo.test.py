@@ -7,9 +7,9 @@ import os
 import random
 import subprocess
 
-from expect import MSC, Expect, write, need_package
+from expect import MSC, Expect, write, need_library
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 

@@ -6,9 +6,9 @@ import socket
 import subprocess
 import sys
 
-from expect import MSC, Expect, write, need_package
+from expect import MSC, Expect, write, need_library
 
-need_package(loads_library=True)
+need_library()
 expect = Expect()
 write("work.py", f"""import array, sys
 import msc

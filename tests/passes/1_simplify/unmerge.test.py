@@ -12,9 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e2e"))
 from network import write_npy  # noqa: E402
-from program import need_package  # noqa: E402
 
-need_package()
 
 from msc import Graph  # noqa: E402
 

@@ -8,9 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e2e"))
-from program import need_package  # noqa: E402
 
-need_package()
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 # by network: flags, products whose weights are cut by columns, and those cut by rows
