@@ -32,14 +32,15 @@ static uint32_t group_of(const sharing *s, uint32_t i) {
   return i;
 }
 
-/* True if the call writes what ref holds, or a part of it. *out_whole is then true if it writes all. */
+/* True if the call writes what ref holds, or a part of it. *out_whole is then true if it surely writes all. */
 static bool writes_part_of(const mscrt_record *r, plan_ref ref, bool *out_whole) {
   bool any = false;
   for (uint32_t i = 0; i < r->num_buffers; i++) {
     plan_ref w = r->ref[i];
     if (!w.written || !mscrt_refs_overlap(w, ref)) continue;
     any = true;
-    *out_whole = *out_whole || (w.offset <= ref.offset && w.offset + w.bytes >= ref.offset + ref.bytes);
+    bool covers = w.offset <= ref.offset && w.offset + w.bytes >= ref.offset + ref.bytes;
+    *out_whole = *out_whole || (covers && r->kind == PLAN_CALL_KIND_TRANSFER);
   }
   return any;
 }
@@ -80,8 +81,8 @@ static mscrt_status *list_sections(sharing *s) {
   return NULL;
 }
 
-/* Puts a call into the groups of those that wrote its inputs last. What is in the arena may be written anew: of an
- * input that one call wrote as a whole only this call and later ones count. */
+/* Puts a call into the groups of those that wrote its inputs. What was in their place before a transfer filled it does
+ * not count; a kernel may write a part of what it says, so what was there before it counts, too. */
 static void join_groups_of_inputs(sharing *s, uint32_t own) {
   const mscrt_record *r = s->call[own].r;
   for (uint32_t k = 0; k < r->num_buffers; k++) {
