@@ -28,9 +28,13 @@ static LLVMValueRef compare_i64(const lazy_item *z, LLVMIntPredicate how, LLVMVa
 static LLVMValueRef rate_of(const lazy_item *z, LLVMValueRef f64) {
   return z->d == MSC_F64 ? f64 : LLVMBuildFPTrunc(z->o->b, f64, value_type(z), "");
 }
-static LLVMValueRef nth_scalar(const lazy_item *z, int i) {
-  return rate_of(z, LLVMGetParam(z->o->e.fn, z->o->first_dim + MSC_LAZY_DIMS + (unsigned)i));
+static LLVMValueRef nth_scalar_f64(const lazy_item *z, int i) {
+  int64_t hypers = z->o->l->dims[MSC_LAZY_HYPERS];
+  int place = hypers ? msc_lazy_place(hypers, i) : i == MSC_LAZY_LR ? 0 : -1;
+  if (z->rate && place >= 0) return read_stored(z->o, MSC_F64, element_at(z->o, MSC_F64, z->rate, num(z->o, place)));
+  return LLVMGetParam(z->o->e.fn, z->o->first_dim + MSC_LAZY_DIMS + (unsigned)i);
 }
+static LLVMValueRef nth_scalar(const lazy_item *z, int i) { return rate_of(z, nth_scalar_f64(z, i)); }
 
 static LLVMValueRef plus(const lazy_item *z, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFAdd(z->o->b, a, b, "");
@@ -199,8 +203,7 @@ static LLVMValueRef bias_left(const lazy_item *z, int moment) {
   bool is_pair = z->given & MSC_LAZY_PAIR;
   LLVMValueRef t = read_stored(o, MSC_F32, element_at(o, MSC_F32, z->t, num(o, is_pair ? moment : 0)));
   if (is_pair) return z->d == MSC_F64 ? LLVMBuildFPExt(o->b, t, f64, "") : t;
-  LLVMValueRef beta = LLVMGetParam(o->e.fn,
-                                   o->first_dim + MSC_LAZY_DIMS + (unsigned)(moment ? MSC_LAZY_BETA2 : MSC_LAZY_BETA1)),
+  LLVMValueRef beta = nth_scalar_f64(z, moment ? MSC_LAZY_BETA2 : MSC_LAZY_BETA1),
                left = one_minus(z, msc_math_pow(&o->e, beta, LLVMBuildFPExt(o->b, t, f64, "")));
   return z->d == MSC_F64 ? left : LLVMBuildFPTrunc(o->b, left, f32, "");
 }
@@ -212,7 +215,7 @@ static LLVMValueRef average(const lazy_item *z, LLVMValueRef beta, LLVMValueRef 
 
 /* Replaces v[], the element's old values, by the new ones; g: the gradient with weight decay. */
 static void step_values(const lazy_item *z, LLVMValueRef g, LLVMValueRef v[3]) {
-  LLVMValueRef lr = z->rate ? rate_of(z, read_stored(z->o, MSC_F64, z->rate)) : nth_scalar(z, MSC_LAZY_LR), along = g;
+  LLVMValueRef lr = nth_scalar(z, MSC_LAZY_LR), along = g;
   if (z->kind == MSC_LAZY_MOMENTUM) {
     LLVMValueRef mu = nth_scalar(z, MSC_LAZY_MOMENTUM_RATE);
     v[1] = plus(z, times(z, mu, v[1]), times(z, one_minus(z, nth_scalar(z, MSC_LAZY_DAMPENING)), g));

@@ -6,6 +6,8 @@
 #ifndef MSC_IR_BUILTIN_H
 #define MSC_IR_BUILTIN_H
 
+#include <stdint.h>
+
 typedef enum {
   MSC_BUILTIN_NONE,
   MSC_BUILTIN_SCAN,   /* x (, dy) -> y; items: rows */
@@ -74,12 +76,13 @@ enum {
   MSC_LAZY_GIVEN, /* bits of MSC_LAZY_OK ... */
   MSC_LAZY_NUM,   /* how many row numbers there are; `order` has as many entries */
   MSC_LAZY_ROWS,  /* of g */
+  MSC_LAZY_HYPERS, /* what `rate` has, see msc_lazy_place; 0: the learning rate alone */
   MSC_LAZY_DIMS
 };
 enum { MSC_LAZY_SGD, MSC_LAZY_MOMENTUM, MSC_LAZY_ADAGRAD, MSC_LAZY_ADAM, MSC_NUM_LAZY };
 /* MSC_LAZY_PAIR: t is not the step but 1 - beta1^t and 1 - beta2^t. */
 enum { MSC_LAZY_OK = 1, MSC_LAZY_RATE = 2, MSC_LAZY_NESTEROV = 4, MSC_LAZY_PAIR = 8 };
-/* scalars; `rate`, where it is given, stands in place of lr */
+/* scalars; `rate`, where it is given, stands in place of lr, or of all scalars that MSC_LAZY_HYPERS names */
 enum {
   MSC_LAZY_LR,
   MSC_LAZY_DECAY,
@@ -90,6 +93,10 @@ enum {
   MSC_LAZY_EPS,
   MSC_LAZY_SCALARS
 };
+/* MSC_LAZY_HYPERS has four bits for each scalar: one more than its place in the list `rate`, 0 where it has none. */
+static inline int64_t msc_lazy_hyper(int scalar, int place) { return ((int64_t)place + 1) << 4 * scalar; }
+/* The place of a scalar in the list `rate`; -1: it is not there. */
+static inline int msc_lazy_place(int64_t hypers, int scalar) { return (int)(hypers >> 4 * scalar & 15) - 1; }
 /* Updates added to the rows that their numbers name: y has n rows of inner elements, which begin at row `start` of
  * `whole`; the updates of other ranks' rows are left out, and rows without any are zeros.  Of the num updates those of
  * one row are added as a tree over `blocks` equal parts of them, inside a part in ascending order. */

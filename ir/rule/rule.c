@@ -585,14 +585,18 @@ bool rule_update(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* w and its state [v,*], indices and order [n], rows g [g,*]: a rank updates those of its rows that indices name. */
+/* w and its state [v,*], indices and order [n], rows g [g,*]: a rank updates those of its rows that indices name. The
+ * list of hyper-parameters [h] stays whole. */
 bool rule_lazy_update(const msc_op *op, msc_rule *rule) {
+  bool has_list = msc_reads_hypers(op);
   for (size_t i = 0; i < rule->num_tensors; i++) {
     const msc_type *t = msc_rule_tensor_type(op, i);
     const char *name = i < op->num_in ? msc_info(op)->operand[i].name : "w";
     char first = !strcmp(name, "indices") || !strcmp(name, "order") ? 'n' : !strcmp(name, "g") ? 'g' : 'v';
+    if (has_list && !strcmp(name, "rate")) first = 'h';
     for (int d = 0; d < t->rank; d++) msc_rule_give(rule, i, d, d ? (char)('A' + d - 1) : first, t->dim[d]);
   }
+  if (has_list) set_role(rule, 'h', MSC_REP, MSC_SUM);
   return true;
 }
 

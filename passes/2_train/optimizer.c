@@ -24,8 +24,9 @@ typedef struct {
   msc_value *step;            /* number of this step, f32, from 1; NULL: no optimizer needs it */
   msc_value *ok;              /* i1: whether updates are made; NULL: always */
   msc_row_numbers *rows; /* by argument: of a table that is updated lazily, the rows that grad[] are of */
-  /* f64 of the current group: the learning rate, or all hyper-parameters of its update; NULL: attributes have them */
-  msc_value *rate;
+  /* f64 of the current group: the learning rate, or all hyper-parameters, of its update; the learning rate of the
+   * second op of an update that has two. NULL: attributes have them */
+  msc_value *rate, *last_rate;
 } update_inserter;
 
 static msc_context *context_of(const update_inserter *s) { return s->pass->ctx; }
@@ -122,12 +123,13 @@ static msc_op *build_update_op(update_inserter *s, const msc_optimizer_group *gr
                                msc_value *const *in) {
   msc_attr attrs[12];
   size_t num = collect_hypers(s, group, kind, attrs);
-  msc_value *all[10], *ok = s->ok;
-  bool takes_rate = s->rate && operand_named(s, kind, "rate") >= 0;
+  bool is_last = kind == group->apply && kind != group->update;
+  msc_value *all[10], *ok = s->ok, *rate = is_last ? s->last_rate : s->rate;
+  bool takes_rate = rate && operand_named(s, kind, "rate") >= 0;
   memcpy(all, in, num_in * sizeof *in);
   if (takes_rate && !ok && !(ok = msc_build_scalar(&s->b, MSC_I1, 1))) return NULL;
   if (ok) all[num_in++] = ok;
-  if (takes_rate) all[num_in++] = s->rate;
+  if (takes_rate) all[num_in++] = rate;
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   msc_op *op = msc_build_with(&s->b, kind, num_in, all, (size_t)info->num_results, num, attrs);
   if (op && is_read_on_host(in[0])) msc_op_set(op, MSC_FACT(primitive_target), msc_str(context_of(s), "CPU"));
@@ -243,39 +245,32 @@ static double hyper_of_group(const msc_optimizer_group *group, const msc_attr_sp
   return v->kind == MSC_ATTR_INT ? (double)v->i : v->f;
 }
 
-/* True if no parameter of the group is updated lazily; reports the first that is. */
-static bool check_no_lazy_update(const update_inserter *s, const msc_optimizer_group *group) {
-  for (size_t i = 0; i < group->num_args; i++)
-    if (s->rows[group->arg[i]].indices)
-      return msc_error(context_of(s), MSC_E_UNSUPPORTED, s->f->loc,
-                       "variable_hypers: '%s' is updated lazily, by numbers that are fixed: not supported yet",
-                       msc_name_of_arg(s->f, group->arg[i]));
-  return true;
-}
-
-/* Sets s->rate to what changes from step to step: with variable_lr the learning rate, with variable_hypers the list of
- * all hyper-parameters of the group's op. */
-static bool add_rate(update_inserter *s, const msc_optimizer_group *group, size_t number) {
+/* Builds the list of the hyper-parameters of an op of the group. */
+static msc_value *list_hypers(update_inserter *s, const msc_optimizer_group *group, size_t number) {
   const msc_op_info *info = msc_op_info_of(context_of(s), group->update);
-  bool all = msc_config_bool(s->pass->config, MSC_KEY_variable_hypers) && group->update == group->apply;
   msc_value *hyper[MSC_OP_ATTRS];
   size_t num = 0;
-  s->rate = NULL;
-  if (!all && !msc_config_bool(s->pass->config, MSC_KEY_variable_lr) &&
-      !msc_config_bool(s->pass->config, MSC_KEY_variable_hypers))
-    return true;
-  if (!all) {
-    const msc_attr_spec lr = {.name = "lr"};
-    return (s->rate = add_hyper(s, "lr", number, hyper_of_group(group, &lr))) != NULL;
-  }
-  MSC_TRY(check_no_lazy_update(s, group));
   s->b.name = msc_intern(context_of(s), "optimizer.hypers");
   for (int i = 0; i < info->num_attrs; i++) {
     if (info->attr[i].kind != MSC_ATTR_FLOAT) continue;
     msc_value *v = add_hyper(s, info->attr[i].name, number, hyper_of_group(group, &info->attr[i]));
-    MSC_TRY(v && (hyper[num++] = reshape(&s->b, v, 1, (int64_t[]){1})));
+    if (!v || !(hyper[num++] = reshape(&s->b, v, 1, (int64_t[]){1}))) return NULL;
   }
-  return (s->rate = join_along(&s->b, 0, num, hyper)) != NULL;
+  return join_along(&s->b, 0, num, hyper);
+}
+
+/* Sets s->rate and s->last_rate to what changes from step to step: with variable_lr the learning rate, with
+ * variable_hypers the list of all hyper-parameters of the group's op; where a step takes two ops, of the first, and the
+ * learning rate is the second's. */
+static bool add_rate(update_inserter *s, const msc_optimizer_group *group, size_t number) {
+  bool all = msc_config_bool(s->pass->config, MSC_KEY_variable_hypers), two = group->apply != group->update;
+  const msc_attr_spec lr = {.name = "lr"};
+  s->rate = s->last_rate = NULL;
+  if (!all && !msc_config_bool(s->pass->config, MSC_KEY_variable_lr)) return true;
+  if (two || !all) MSC_TRY(s->last_rate = add_hyper(s, "lr", number, hyper_of_group(group, &lr)));
+  if (all) MSC_TRY(s->rate = list_hypers(s, group, number));
+  else if (!two) s->rate = s->last_rate;
+  return true;
 }
 
 static bool update_all(update_inserter *s, const msc_optimizer_groups *groups) {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ir/conv.h"
+#include "ir/hypers.h"
 #include "passes/7_lower/target.h"
 
 static const msc_type *operand_type(const msc_op *op, size_t i) { return op->in[i].value->type; }
@@ -129,8 +130,25 @@ static void launch_segments(msc_builtin_launch *l, const msc_op *op, int kind) {
   if (start) l->start[l->num_starts++] = (msc_start){MSC_SEGMENTS_START, start->i};
 }
 
-static double float_or(const msc_op *op, const char *name, double absent) {
-  return msc_declares(op, name) ? msc_op_float(op, name) : absent;
+/* The attributes of a lazy update that are scalars of its call. */
+static const char *const lazy_scalars[MSC_LAZY_SCALARS] = {
+    [MSC_LAZY_LR] = "lr",
+    [MSC_LAZY_DECAY] = "weight_decay",
+    [MSC_LAZY_MOMENTUM_RATE] = "momentum",
+    [MSC_LAZY_DAMPENING] = "dampening",
+    [MSC_LAZY_BETA1] = "beta1",
+    [MSC_LAZY_BETA2] = "beta2",
+    [MSC_LAZY_EPS] = "eps",
+};
+
+/* Sets the scalars of the call, and where the operand `rate` has them if it has all. */
+static void give_lazy_scalars(msc_builtin_launch *l, const msc_op *op) {
+  for (int i = 0; i < MSC_LAZY_SCALARS; i++) {
+    if (!msc_declares(op, lazy_scalars[i])) continue;
+    l->scalars[i] = msc_op_float(op, lazy_scalars[i]);
+    if (msc_reads_hypers(op))
+      l->dims[MSC_LAZY_HYPERS] |= msc_lazy_hyper(i, msc_place_of_hyper(msc_info(op), lazy_scalars[i]));
+  }
 }
 
 static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
@@ -149,13 +167,7 @@ static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->dims[MSC_LAZY_GIVEN] = (msc_operand_called(op, "ok") >= 0 ? MSC_LAZY_OK : 0) |
                             (msc_operand_called(op, "rate") >= 0 ? MSC_LAZY_RATE : 0) |
                             (nesterov ? MSC_LAZY_NESTEROV : 0) | (pair ? MSC_LAZY_PAIR : 0);
-  l->scalars[MSC_LAZY_LR] = msc_op_float(op, "lr");
-  l->scalars[MSC_LAZY_DECAY] = msc_op_float(op, "weight_decay");
-  l->scalars[MSC_LAZY_MOMENTUM_RATE] = float_or(op, "momentum", 0);
-  l->scalars[MSC_LAZY_DAMPENING] = float_or(op, "dampening", 0);
-  l->scalars[MSC_LAZY_BETA1] = float_or(op, "beta1", 0);
-  l->scalars[MSC_LAZY_BETA2] = float_or(op, "beta2", 0);
-  l->scalars[MSC_LAZY_EPS] = float_or(op, "eps", 0);
+  give_lazy_scalars(l, op);
   l->extent = (uint64_t)l->dims[MSC_LAZY_NUM];
   l->flops = l->extent * (uint64_t)l->dims[MSC_LAZY_INNER] * (kind == MSC_LAZY_ADAM ? 16 : 4);
   if (start) l->start[l->num_starts++] = (msc_start){MSC_LAZY_START, start->i};

@@ -26,7 +26,15 @@ static int num_states(int64_t kind) { return kind == MSC_LAZY_ADAM ? 2 : kind ==
 
 /* Unpacks the buffers, dims and scalars of a call. False: the step is skipped and values stay as they were. */
 static bool read_lazy_call(void *const *b, const int64_t *d, const double *scalars, lazy_call *c) {
-  int at = 0;
+  int at = 1 + num_states(d[MSC_LAZY_KIND]) + 3 + (d[MSC_LAZY_KIND] == MSC_LAZY_ADAM); /* of ok, and of rate behind */
+  bool ok = d[MSC_LAZY_GIVEN] & MSC_LAZY_OK ? *(const uint8_t *)b[at++] : true;
+  const double *rate = d[MSC_LAZY_GIVEN] & MSC_LAZY_RATE ? b[at] : NULL;
+  double s[MSC_LAZY_SCALARS];
+  for (int i = 0; i < MSC_LAZY_SCALARS; i++) {
+    int place = msc_lazy_place(d[MSC_LAZY_HYPERS], i);
+    s[i] = rate && place >= 0 ? rate[place] : scalars[i];
+  }
+  if (rate && !d[MSC_LAZY_HYPERS]) s[MSC_LAZY_LR] = *rate;
   *c = (lazy_call){.kind = d[MSC_LAZY_KIND],
                    .n = d[MSC_LAZY_N],
                    .inner = d[MSC_LAZY_INNER],
@@ -35,22 +43,22 @@ static bool read_lazy_call(void *const *b, const int64_t *d, const double *scala
                    .rows = d[MSC_LAZY_ROWS],
                    .wide = d[MSC_LAZY_INDEX_DTYPE] == MSCRT_I64,
                    .nesterov = d[MSC_LAZY_GIVEN] & MSC_LAZY_NESTEROV,
-                   .lr = scalars[MSC_LAZY_LR],
-                   .decay = scalars[MSC_LAZY_DECAY],
-                   .mu = scalars[MSC_LAZY_MOMENTUM_RATE],
-                   .damp = 1 - scalars[MSC_LAZY_DAMPENING],
-                   .beta1 = scalars[MSC_LAZY_BETA1],
-                   .beta2 = scalars[MSC_LAZY_BETA2],
-                   .eps = scalars[MSC_LAZY_EPS]};
-  bool ok = true, has_m = c->kind == MSC_LAZY_MOMENTUM || c->kind == MSC_LAZY_ADAM,
+                   .lr = s[MSC_LAZY_LR],
+                   .decay = s[MSC_LAZY_DECAY],
+                   .mu = s[MSC_LAZY_MOMENTUM_RATE],
+                   .damp = 1 - s[MSC_LAZY_DAMPENING],
+                   .beta1 = s[MSC_LAZY_BETA1],
+                   .beta2 = s[MSC_LAZY_BETA2],
+                   .eps = s[MSC_LAZY_EPS]};
+  bool has_m = c->kind == MSC_LAZY_MOMENTUM || c->kind == MSC_LAZY_ADAM,
        has_v = c->kind == MSC_LAZY_ADAGRAD || c->kind == MSC_LAZY_ADAM;
+  at = 0;
   c->old_w = b[at++];
   if (has_m) c->old_m = b[at++];
   if (has_v) c->old_v = b[at++];
   c->indices = b[at++], c->order = b[at++], c->g = b[at++];
   const float *t = c->kind == MSC_LAZY_ADAM ? b[at++] : NULL;
-  if (d[MSC_LAZY_GIVEN] & MSC_LAZY_OK) ok = *(const uint8_t *)b[at++];
-  if (d[MSC_LAZY_GIVEN] & MSC_LAZY_RATE) c->lr = *(const double *)b[at++];
+  at += (d[MSC_LAZY_GIVEN] & MSC_LAZY_OK ? 1 : 0) + (rate ? 1 : 0);
   c->w = b[at++];
   if (has_m) c->m = b[at++];
   if (has_v) c->v = b[at++];
@@ -244,6 +252,11 @@ bool mscrt_lazy_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int6
   at += 3;
   if (adam) fits = fits && bytes[at++] >= (given & MSC_LAZY_PAIR ? 8 : 4);
   if (ok) fits = fits && bytes[at++] >= 1;
-  if (rate) fits = fits && bytes[at++] >= 8;
+  int64_t numbers = 1;
+  for (int i = 0; i < MSC_LAZY_SCALARS; i++) {
+    int place = msc_lazy_place(d[MSC_LAZY_HYPERS], i);
+    if (place >= numbers) numbers = place + 1;
+  }
+  if (rate) fits = fits && suffices(bytes[at++], numbers, 1, 8);
   return fits;
 }

@@ -285,6 +285,28 @@ def numbers_of_rmsprop(step, module, optimizer):
     return told
 
 
+class Bags(nn.Module):
+    """Sums of rows of a table with sparse gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(40, 4, sparse=True)
+
+    def forward(self, x):
+        return self.table(x).sum(1)
+
+
+@use(Bags, lambda m: torch.optim.SparseAdam(m.parameters(), 0.05))
+def numbers_of_rows_looked_up(step, module, optimizer):
+    torch.manual_seed(1)
+    told = []
+    for betas, eps in (((0.9, 0.999), 1e-8), ((0.8, 0.99), 1e-3), ((0.7, 0.95), 1e-3), ((0.7, 0.9), 1e-2)):
+        optimizer.param_groups[0].update(betas=betas, eps=eps, lr=optimizer.param_groups[0]["lr"] * 0.9)
+        told += [step(torch.randint(0, 40, (8, 3)), torch.randint(0, 4, (8,))) for _ in range(2)]
+    assert isinstance(step, Eager) or step._compiled == 2, step._compiled
+    return told
+
+
 # ---- looked at on several ranks, between steps, without sync() ----
 
 

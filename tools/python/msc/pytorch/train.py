@@ -207,7 +207,7 @@ class TrainStep:
             live.watch(self.module, self._look)
         made = next((m for m in self._plans.get(key, ()) if m.is_right() and m.modes.varies == self._varies), None)
         if not made:
-            if self._made and type(self.optimizer) is not torch.optim.SparseAdam:
+            if self._made:
                 self._varies |= self._made.modes.numbers_changed()
             self._warn_of_many(key)
             made = self._compile(inputs, named)
