@@ -156,6 +156,10 @@ MSCRT_API int mscrt_plan_input_batch(const mscrt_plan *plan, size_t i);
 MSCRT_API int mscrt_plan_output_batch(const mscrt_plan *plan, size_t i);
 /* True if the output depends on labels. */
 MSCRT_API bool mscrt_plan_output_reads_labels(const mscrt_plan *plan, size_t i);
+/* True if the losses of several batches of section "forward" give that of all their samples: as their mean, then
+ * *out_divisor is NULL, or as a mean weighted by the output *out_divisor, the number of labels that are not ignored,
+ * say. False: the loss pairs samples, or draws numbers, and what their mean tells depends on the batches. */
+MSCRT_API bool mscrt_plan_loss_adds_up(const mscrt_plan *plan, const char **out_divisor);
 
 /* ---- data ---- */
 
@@ -385,11 +389,13 @@ MSCRT_API void mscrt_cancel(mscrt_context *ctx);
 
 typedef struct {
   size_t struct_size;
-  double loss; /* mean over the batches; NaN: there is no loss, or no whole batch */
+  /* of all samples together where mscrt_plan_loss_adds_up, else mean over the batches; NaN: there is no loss, or no
+   * whole batch */
+  double loss;
   /* share of labels that have the largest output; NaN: no integer labels, no [batch, classes] output, or
    * data in parts */
   double accuracy;
-  int64_t samples;    /* seen: whole batches only */
+  int64_t samples; /* seen: all where mscrt_plan_loss_adds_up or there is no loss, else whole batches only */
 } mscrt_evaluation;
 
 /* Runs section "forward" over the evaluation range of the data set. Every rank calls it and gets the same numbers. */
@@ -401,7 +407,7 @@ typedef struct {
 } mscrt_sink;
 
 /* Runs section "forward" over the evaluation range of the data set and writes outputs: a row for each sample, in their
- * order. A last batch that is not full is filled up with copies of its last sample, whose rows are not written. An
+ * order. A last batch that is not full is filled up with copies of its samples, whose rows are not written. An
  * output without a dimension of samples can be written only if the range is exactly one batch. bf16 becomes f32. Every
  * rank calls it, rank 0 writes; files appear when they are complete. */
 MSCRT_API mscrt_status *mscrt_predict(mscrt_context *ctx, size_t num, const mscrt_sink *sinks);

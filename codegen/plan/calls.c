@@ -242,6 +242,8 @@ static void note_batch(const calling *c, msc_plan_output *o) {
     if (strcmp(v[0].s, o->name)) continue;
     o->batch_dim = (int)v[1].i;
     o->labels = v[2].b;
+    o->divisor = !strcmp(v[3].s, "divisor");
+    o->adds_up = o->divisor || !strcmp(v[3].s, "adds_up");
   }
 }
 

@@ -156,8 +156,9 @@ typedef struct {
   uint32_t program, stage;
   const msc_type *global;
   plan_ref ref;
-  bool loss, labels; /* labels: the output depends on labels */
-  int batch_dim;     /* -1: none */
+  /* labels: the output depends on labels; adds_up, divisor: see passes/2_train/outputs.c */
+  bool loss, labels, adds_up, divisor;
+  int batch_dim; /* -1: none */
 } msc_plan_output;
 
 /* The bytes of a plan.bin. */

@@ -477,6 +477,8 @@ static void put_plan_outputs(flatbuf_builder *b, const msc_plan *p) {
     plan_output_put_stage(b, o->stage);
     plan_output_put_batch_dim(b, o->batch_dim);
     plan_output_put_labels(b, o->labels);
+    plan_output_put_adds_up(b, o->adds_up);
+    plan_output_put_divisor(b, o->divisor);
     flatbuf_end(b);
   }
   flatbuf_end(b);

@@ -101,6 +101,10 @@ typedef struct msc_pass_ctx msc_pass_ctx;
  * quotient of two sums or, where its terms do not allow that, into quotients by what `micro` micro-batches have
  * together. Leaves every other loss as it is. False after a report. */
 bool msc_make_loss_quotient(msc_pass_ctx *pass, msc_func *f, int64_t micro);
+/* Sets *out_divisor to what the batch of a function with a loss has of the divisor, a sum over its samples, of a loss
+ * that is a mean of some samples, or with weights, and builds it if no op has it; NULL: the loss is no such mean. False
+ * after a report. */
+bool msc_build_loss_divisor(msc_pass_ctx *pass, msc_func *f, msc_value **out_divisor);
 /* True if the parallel mode allows quotients of sums and the loss is one: a sum over the batch that depends on
  * parameters, divided by what the whole batch has of data. `fact`: by value id, in the view MSC_BATCH_MARKED; values
  * that were made later have ids from num_facts on. */

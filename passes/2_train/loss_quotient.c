@@ -109,18 +109,23 @@ static msc_builder builder_behind(const quotient_maker *q, const msc_op *op) {
   return (msc_builder){.func = q->f, .block = q->f->body, .before = op->next, .loc = op->loc, .name = op->name};
 }
 
+/* Builds the number of rows that a mean over the kept ones divides by. */
+static msc_value *count_kept_rows(msc_builder *b, const msc_op *op) {
+  msc_value *labels = op->in[1].value, *none = number(b, labels, (double)msc_op_int(op, "ignore_index")),
+            *kept = none ? compare(b, MSC_NE, labels, none) : NULL;
+  return kept ? sum_to_scalar(b, cast(b, kept, op->out[0].type->dtype)) : NULL;
+}
+
 /* The sum of the losses of kept rows instead of their mean; sets the divisor, their number, at the first one. */
 static msc_value *sum_kept_rows(quotient_maker *q, const msc_op *op) {
   msc_builder b = builder_behind(q, op);
-  msc_value *labels = op->in[1].value, *in[2] = {op->in[0].value, labels};
+  msc_value *in[2] = {op->in[0].value, op->in[1].value};
   msc_op *sum = msc_op_copy(q->f, op, in);
   msc_op_put(sum, msc_loss_reduction_attr(q->pass->ctx, MSC_LOSS_SUM));
   msc_insert_before(b.before, sum);
   MSC_TRY(msc_infer(sum));
   if (q->divisor) return &sum->out[0];
-  msc_value *none = number(&b, labels, (double)msc_op_int(op, "ignore_index")),
-            *kept = none ? compare(&b, MSC_NE, labels, none) : NULL;
-  q->divisor = kept ? sum_to_scalar(&b, cast(&b, kept, op->out[0].type->dtype)) : NULL;
+  q->divisor = count_kept_rows(&b, op);
   return q->divisor ? &sum->out[0] : NULL;
 }
 
@@ -261,4 +266,20 @@ bool msc_is_loss_quotient(msc_pass_ctx *pass, msc_func *f, const msc_batch_fact 
   quotient_maker q = {.pass = pass, .f = f, .fact = fact, .num_values = num_facts};
   if (!loss || !loss->def || loss->id >= num_facts || !may_be_quotient(pass)) return false;
   return is_quotient_of_sums(&q, loss->def);
+}
+
+bool msc_build_loss_divisor(msc_pass_ctx *pass, msc_func *f, msc_value **out_divisor) {
+  msc_value *loss = msc_loss_of(f);
+  quotient_maker q = {.pass = pass, .f = f, .fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED)};
+  *out_divisor = NULL;
+  MSC_TRY(loss && q.fact);
+  if (!may_be_quotient(pass) || meaning_of(&q, loss) != MSC_BATCH_MIXED) return true;
+  q.is_term = msc_new_array(pass->scratch, bool, msc_number(f->body).num_values);
+  mark_terms(&q, loss);
+  if (!have_terms_one_divisor(&q)) return true;
+  msc_builder b = builder_behind(&q, q.first);
+  msc_value *divisor = q.first->kind == OP_div ? q.first->in[1].value : NULL;
+  if (divisor && meaning_of(&q, divisor) != MSC_BATCH_SUM && meaning_of(&q, divisor) != MSC_BATCH_MEAN) return true;
+  *out_divisor = divisor ? divisor : count_kept_rows(&b, q.first);
+  return *out_divisor != NULL;
 }

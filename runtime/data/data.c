@@ -131,14 +131,16 @@ static mscrt_status *check_counts(mscrt_data *d) {
   return NULL;
 }
 
-/* batches: how many the range must hold. */
+/* batches: how many the range must hold, if it is for training. */
 static mscrt_status *check_sample_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end,
                                         int64_t batches) {
+  const char *divisor;
+  bool may_be_short = d->o.only_predict || (!batches && mscrt_plan_loss_adds_up(d->plan, &divisor));
   if (begin < 0 || begin > end || end > d->count)
     return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples",
                       what, begin, end, d->count);
   if (end == begin) return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " is empty", what, begin, end);
-  if (end - begin < d->batch && !d->o.only_predict)
+  if (end - begin < d->batch && !may_be_short)
     return mscrt_fail(MSCRT_INPUT,
                       "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64,
                       what, begin, end, end - begin, d->batch);

@@ -39,15 +39,21 @@ static int slot_of_batch(const mscrt_feed *f, int64_t index) { return (int)(inde
 
 /* ---- one batch ---- */
 
+/* Sets the numbers of a batch of evaluation. A short batch of n samples is filled up with copies of all of them, as
+ * often as they fit, and of its last one; the batch behind it has nothing but copies of that. */
+static void choose_to_evaluate(const mscrt_data *d, int64_t index, int64_t batch, uint64_t *sample) {
+  int64_t unit = d->batch / batch, first = d->o.eval_begin / unit + index * batch, last = d->o.eval_end / unit - 1,
+          n = last - first + 1;
+  for (int64_t i = 0; i < batch; i++)
+    sample[i] = (uint64_t)(n >= batch ? first + i : n > 0 && i < batch / n * n ? first + i % n : last);
+}
+
 /* Sets the numbers of the samples of batch `index` among those that are kept. */
 static void choose_kept_samples(mscrt_feed *f, bool train, int64_t index, int64_t batch, uint64_t *sample) {
   const mscrt_data *d = f->data;
   int64_t unit = d->batch / batch;
   if (!train) {
-    for (int64_t i = 0; i < batch; i++) {
-      int64_t at = d->o.eval_begin / unit + index * batch + i, last = d->o.eval_end / unit - 1;
-      sample[i] = (uint64_t)(at < last ? at : last); /* a short batch is filled up with its last sample */
-    }
+    choose_to_evaluate(d, index, batch, sample);
     return;
   }
   int64_t per_epoch = mscrt_data_steps_per_epoch(d) * mscrt_train_micro(f->c->plan), epoch = index / per_epoch,
@@ -92,9 +98,10 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index, uint64
 
 /* ---- the thread ---- */
 
-/* How many batches evaluation takes; the last one may be short. */
+/* How many batches evaluation may take; behind a short one there is one of copies of the last sample. */
 static int64_t num_eval_batches(const mscrt_feed *f) {
-  return (f->data->o.eval_end - f->data->o.eval_begin + f->data->batch - 1) / f->data->batch;
+  int64_t samples = f->data->o.eval_end - f->data->o.eval_begin, batch = f->data->batch;
+  return samples / batch + (samples % batch ? 2 : 0);
 }
 
 static void *read_ahead_thread(void *arg) {

@@ -401,6 +401,8 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
                           .stage = plan_output_stage(t),
                           .loss = plan_output_loss(t),
                           .labels = plan_output_labels(t),
+                          .adds_up = plan_output_adds_up(t),
+                          .divisor = plan_output_divisor(t),
                           .batch_dim = plan_output_batch_dim(t)};
     mscrt_status *s = read_plan_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
@@ -410,8 +412,11 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
     uint64_t bytes = 0;
     mscrt_shape_bytes(v->rank, v->shape, 1, &bytes);
     if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = mscrt_bad_plan("a loss must be one float");
-    for (uint32_t j = 0; !s && v->loss && j < i; j++)
-      if (p->output[j].loss && p->output[j].program == v->program) s = mscrt_bad_plan("a second loss");
+    if (!s && v->divisor && (bytes != 1 || !mscrt_is_float(v->dtype)))
+      s = mscrt_bad_plan("a divisor must be one float");
+    for (uint32_t j = 0; !s && (v->loss || v->divisor) && j < i; j++)
+      if (p->output[j].loss == v->loss && p->output[j].divisor == v->divisor && p->output[j].program == v->program)
+        s = mscrt_bad_plan("a second %s", v->loss ? "loss" : "divisor");
     if (s) return mscrt_add_prefix(s, "output '%s'", v->name);
   }
   return check_names(p->num_outputs, p->output, "output");

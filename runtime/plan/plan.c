@@ -119,6 +119,19 @@ int mscrt_plan_input_batch(const mscrt_plan *p, size_t i) { return p->input[i].b
 int mscrt_plan_output_batch(const mscrt_plan *p, size_t i) { return p->output[i].batch_dim; }
 bool mscrt_plan_output_reads_labels(const mscrt_plan *p, size_t i) { return p->output[i].labels; }
 
+bool mscrt_plan_loss_adds_up(const mscrt_plan *p, const char **out_divisor) {
+  uint32_t program;
+  bool adds_up = false;
+  *out_divisor = NULL;
+  for (uint32_t i = 0; mscrt_find_program(p, "forward", &program) && i < p->num_outputs; i++) {
+    const mscrt_variable *v = &p->output[i];
+    if (v->program != program) continue;
+    if (v->divisor) *out_divisor = v->name;
+    adds_up |= v->divisor || (v->loss && v->adds_up);
+  }
+  return adds_up;
+}
+
 void mscrt_plan_input(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, mscrt_role *out_role) {
   describe_variable(&p->input[i], out_tensor);
   *out_role = p->input[i].role;

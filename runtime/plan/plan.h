@@ -38,7 +38,8 @@ typedef struct {
   bool whole;
   /* outputs */
   uint32_t program;
-  bool loss, labels; /* labels: it depends on one */
+  bool loss, labels;     /* labels: it depends on one */
+  bool adds_up, divisor; /* of outputs, as plan.fbs says */
   /* parameters and outputs: the stage whose ranks hold it */
   uint32_t stage;
   bool copy;                     /* a copy of the parameter of another stage */

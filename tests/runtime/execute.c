@@ -548,13 +548,13 @@ static int evaluate_rank(const place *p) {
   float rows[4] = {0};
   int code = say(p, evaluate(p, &e, rows));
   if (code) return code;
-  return e.samples == 8 && e.accuracy == 5.0 / 8 && isnan(e.loss) && rows[0] == 0 && rows[3] == 3 ? 0 : 50;
+  return e.samples == 9 && e.accuracy == 5.0 / 9 && isnan(e.loss) && rows[0] == 0 && rows[3] == 3 ? 0 : 50;
 }
 
 static void accuracy_and_index_checks(void **state) {
   (void)state;
-  /* the largest of three: 0 1 2 0 1 2 ... ; labels agree but at 2, 5 and 6 of samples 1 .. 8 */
-  uint8_t images[30], labels[10] = {9, 1, 0, 0, 1, 0, 2, 1, 2, 9};
+  /* the largest of three: 0 1 2 0 1 2 ... ; labels agree but at 2, 5, 6 and 9 of samples 1 .. 9 */
+  uint8_t images[30], labels[10] = {9, 1, 0, 0, 1, 0, 2, 1, 2, 1};
   plan_text t;
   call_text calls[3];
   job j;

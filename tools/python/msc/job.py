@@ -254,8 +254,39 @@ class Job:
 
     @_alone
     def evaluate(self, **inputs: Any) -> float:
-        """The loss of a whole batch; nothing is trained."""
-        return self._run("forward", self._whole(inputs))
+        """The loss of any number of samples, the same in all inputs that have a batch; nothing is trained.  Of a loss
+        that pairs samples (not plan.loss_adds_up) it is the mean over the batches, which must be whole."""
+        samples, batch = self._count({name: self._borrow(name, value) for name, value in inputs.items()})
+        if samples == batch:
+            return self._run("forward", self._whole(inputs))
+        given = {name: self._borrow(name, value) for name, value in inputs.items()}
+        missing = [n for n, v in self.plan.inputs.items() if v.batch is not None and n not in given]
+        if missing or not samples:
+            raise Error(f"{samples} samples are given where a batch has {batch}: give as many of {', '.join(missing)}"
+                        if samples else "the inputs have no samples")
+        adds_up, divisor = self.plan._loss_of_many()
+        rest = samples % batch
+        if rest and not adds_up:
+            raise Error(f"{samples} samples fill no batches of {batch}, and the loss is no mean of what each sample "
+                        "has alone: give whole batches")
+
+        def terms(first):
+            """The loss of the batch that begins with this sample times its weight, and the weight."""
+            loss = self._run("forward", {
+                n: _part(n, self.plan.inputs[n], m, first, batch, samples)
+                for n, m in given.items()
+            })
+            weight = self.read(divisor).item() if divisor else 1.0
+            return loss * weight if weight else 0.0, weight  # the loss of nothing is 0 / 0
+
+        all_terms = [terms(first) for first in range(0, samples, batch)]
+        if rest:  # as runtime/execute/evaluate.c does it: takes out what fills the last batch up
+            times, left = divmod(batch, rest)
+            copies = terms(samples - 1) if left else (0.0, 0.0)
+            all_terms[-1] = tuple((a - left / batch * b) / times if b else a / times
+                                  for a, b in zip(all_terms[-1], copies))
+        weight = math.fsum(w for _, w in all_terms)
+        return math.fsum(a for a, _ in all_terms) / weight if weight else math.nan
 
     @_alone
     def predict(self, *outputs: str, **inputs: Any):
@@ -470,7 +501,8 @@ def _bytes(v) -> int:
 
 
 class _Slice:
-    """One batch of a borrowed array's samples; a short one is filled up with copies of its last sample."""
+    """One batch of a borrowed array's samples; a short one is filled up with copies of all of them, as often as they
+    fit, and of its last one."""
 
     def __init__(self, memory, first, num, room):
         size = memory.nbytes // room[1]
@@ -479,7 +511,7 @@ class _Slice:
             self.address = memory.address + first * size
         else:
             data = ctypes.string_at(memory.address + first * size, num * size)
-            self._kept = data + data[len(data) - size:] * (room[0] - num)
+            self._kept = data * (room[0] // num) + data[len(data) - size:] * (room[0] % num)
             self.address = ctypes.cast(ctypes.c_char_p(self._kept), c_void_p).value
         self.nbytes = size * room[0]
 

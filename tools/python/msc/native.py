@@ -72,6 +72,7 @@ _RUNTIME = {
     "mscrt_plan_input_batch": (c_int, [c_void_p, c_size_t]),
     "mscrt_plan_output_batch": (c_int, [c_void_p, c_size_t]),
     "mscrt_plan_output_reads_labels": (c_bool, [c_void_p, c_size_t]),
+    "mscrt_plan_loss_adds_up": (c_bool, [c_void_p, POINTER(c_char_p)]),
     "mscrt_load_weights": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_local": (c_void_p, [c_void_p, c_char_p, POINTER(runtime._Tensor)]),
     "mscrt_plan_micro": (c_uint32, [c_void_p, c_char_p]),

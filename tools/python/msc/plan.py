@@ -195,6 +195,17 @@ class Plan:
         """Has it steps of training, or is it for evaluation and predictions alone?"""
         return bool(self.library.mscrt_plan_has(self.handle, b"train"))
 
+    @property
+    def loss_adds_up(self) -> bool:
+        """Do the losses of several batches tell that of all their samples?  Not where the loss pairs samples."""
+        return self._loss_of_many()[0]
+
+    def _loss_of_many(self) -> Tuple[bool, Optional[str]]:
+        """loss_adds_up, and the output of an evaluation by which batches count; None: they count alike."""
+        divisor = c_char_p()
+        adds_up = self.library.mscrt_plan_loss_adds_up(self.handle, byref(divisor))
+        return adds_up, divisor.value.decode() if divisor.value else None
+
     def run(self,
             ranks: Optional[int] = None,
             *,

@@ -16,7 +16,7 @@ module {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.outputs = [["loss", -1, true], ["logits", 0, false], ["turned", 1, false], ["mixed", -1, false], ["weight", -1, false], ["runs", -1, false]]} {
+module attributes {msc.outputs = [["loss", -1, true, "adds_up"], ["logits", 0, false, ""], ["turned", 1, false, ""], ["mixed", -1, false, ""], ["weight", -1, false, ""], ["runs", -1, false, ""]]} {
   "msc.func"() ({
   ^bb0(%x: tensor<8x6xf32>, %y: tensor<8xi32>, %w: tensor<6x4xf32>):
     %0 = "msc.matmul"(%x, %w) : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>

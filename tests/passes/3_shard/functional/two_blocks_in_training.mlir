@@ -17,7 +17,7 @@ module {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.mesh = #msc.mesh<"dp=2,tp=2">, msc.outputs = [["loss", -1, false]]} {
+module attributes {msc.mesh = #msc.mesh<"dp=2,tp=2">, msc.outputs = [["loss", -1, false, "adds_up"]]} {
   "msc.func"() ({
   ^bb0(%x: tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, %w: tensor<4x12xf32, #msc.layout<"[{},{tp}]">>, %v: tensor<12x4xf32, #msc.layout<"[{tp},{dp}]">>):
     %0 = "msc.matmul"(%x, %w) {by = "propagation", inherited = [{by = "up.in0", digits = "{dp}"}, {by = "up.out0", digits = "{tp}"}]} : (tensor<8x4xf32, #msc.layout<"[{dp},{}]">>, tensor<4x12xf32, #msc.layout<"[{},{tp}]">>) -> tensor<8x12xf32, #msc.layout<"[{dp},{tp}]">> loc("first")

@@ -16,7 +16,7 @@ module {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.mesh = #msc.mesh<"d=4">, msc.outputs = [["loss", -1, true]]} {
+module attributes {msc.mesh = #msc.mesh<"d=4">, msc.outputs = [["loss", -1, true, "adds_up"]]} {
   "msc.func"() ({
   ^bb0(%x: tensor<8x5xi32, #msc.layout<"[{d},{}]">>, %table: tensor<16x12xf32, #msc.layout<"[{},{}]">>, %y: tensor<8x5x16xf32, #msc.layout<"[{d},{},{}]">>):
     %0 = "msc.gather"(%table, %x) {by = "default"} : (tensor<16x12xf32, #msc.layout<"[{},{}]">>, tensor<8x5xi32, #msc.layout<"[{d},{}]">>) -> tensor<8x5x12xf32, #msc.layout<"[{d},{},{}]">> loc("embedding")

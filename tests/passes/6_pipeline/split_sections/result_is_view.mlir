@@ -20,7 +20,7 @@ module {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">, msc.outputs = [["loss", -1, true], ["out", 0, false]]} {
+module attributes {msc.mesh = #msc.mesh<"stage=2,d=1">, msc.outputs = [["loss", -1, true, "adds_up"], ["out", 0, false, ""]]} {
   "msc.func"() ({
   ^bb0(%x: tensor<4x2xf32, #msc.layout<"[{},{}]">>):
     %0 = "msc.exp"(%x) {by = "default"} : (tensor<4x2xf32, #msc.layout<"[{},{}]">>) -> tensor<4x2xf32, #msc.layout<"[{},{}]">>

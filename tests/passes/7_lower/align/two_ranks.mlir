@@ -17,7 +17,7 @@ module attributes {msc.target = "cuda"} {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.mesh = #msc.mesh<"d=2">, msc.outputs = [["loss", -1, true]], msc.target = "cuda"} {
+module attributes {msc.mesh = #msc.mesh<"d=2">, msc.outputs = [["loss", -1, true, "adds_up"]], msc.target = "cuda"} {
   "msc.func"() ({
   ^bb0(%x: tensor<4x8xf32>, %y: tensor<4xi32>, %v: tensor<8x8xf32>, %w: tensor<8x1027xf32>):
     %0 = "msc.cast"(%x) {dtype = "bf16", part_of = [tensor<8x8xbf16, #msc.layout<"[{d},{}]">>]} : (tensor<4x8xf32>) -> tensor<4x8xbf16> loc("x")

@@ -17,7 +17,7 @@ module attributes {msc.target = "cuda"} {
       sym_name = "forward"} : () -> ()
 }
 // EXPECT
-module attributes {msc.mesh = #msc.mesh<"d=2">, msc.outputs = [["loss", -1, true]], msc.target = "cuda"} {
+module attributes {msc.mesh = #msc.mesh<"d=2">, msc.outputs = [["loss", -1, true, "adds_up"]], msc.target = "cuda"} {
   "msc.func"() ({
   ^bb0(%x: tensor<4x6xf32>, %y: tensor<4xi32>, %v: tensor<6x6xf32>, %w: tensor<6x8xf32>):
     %0 = "msc.cast"(%x) {dtype = "bf16", part_of = [tensor<8x6xbf16, #msc.layout<"[{d},{}]">>]} : (tensor<4x6xf32>) -> tensor<4x6xbf16> loc("x")
