@@ -637,6 +637,26 @@ class Graph:
             raise
 
 
+def _binder(signature):
+    """What binds arguments as the signature does, which takes longer: it binds those that do not fit, and says why."""
+    params = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
+    order = [p.name for p in params if p.kind == p.POSITIONAL_OR_KEYWORD]
+    known, defaults = {p.name for p in params}, {p.name: p.default for p in params if p.default is not p.empty}
+    required = known - defaults.keys()
+
+    def bind(args, kwargs):
+        given = dict(zip(order, args))
+        own = {n: v for n, v in kwargs.items() if n in known}
+        hints = {n: v for n, v in kwargs.items() if n not in known}
+        if len(args) <= len(order) and given.keys().isdisjoint(own) and required <= given.keys() | own.keys():
+            return {**defaults, **given, **own, "hints": hints}
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    return bind
+
+
 def _method(row):
     """The method of one op, with the row's operands and attributes as its signature."""
     P = inspect.Parameter
@@ -653,11 +673,10 @@ def _method(row):
     params += [P(n, P.KEYWORD_ONLY, default=None) for n in optional]
     params += [P("name", P.KEYWORD_ONLY, default=None), P("hints", P.VAR_KEYWORD)]
     signature = inspect.Signature(params)
+    bind = _binder(signature)
 
     def method(*args, **kwargs):
-        bound = signature.bind(*args, **respelled(row, kwargs))
-        bound.apply_defaults()
-        values = bound.arguments
+        values = bind(args, respelled(row, kwargs))
         self = values["self"]
         operands = list(values["xs"]) if variadic else [values[n.rstrip("?")] for n in named]
         while operands and operands[-1] is None and len(operands) > len(named) - len(optional):
