@@ -186,8 +186,8 @@ static bool check_offload(msc_config *config) {
   return ok;
 }
 
-/* Refuses configurations of parameter_server that are not supported yet, and those in which gradients are not sums
- * over all ranks, which is what servers add up. */
+/* Refuses configurations of parameter_server that contradict it, and those in which gradients are not sums over all
+ * ranks, which is what servers add up. */
 static bool check_server(msc_config *config) {
   msc_context *ctx = config->ctx;
   msc_key key = MSC_KEY_parameter_server;
@@ -196,12 +196,6 @@ static bool check_server(msc_config *config) {
   if (!servers.asked) return true;
   if (servers.sync && servers.staleness > 0)
     return msc_error(ctx, MSC_E_CONFIG, loc, "parameter_server.staleness: workers are not behind in mode sync: 0");
-  if (msc_config_bool(config, MSC_KEY_auto_offload))
-    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
-                     key_with_value(config, MSC_KEY_auto_offload));
-  if (msc_config_offload(config, "optimizer"))
-    return msc_error(ctx, MSC_E_CONFIG, loc,
-                     "parameter_server contradicts offload.optimizer: the state lives on servers");
   if (msc_config_zero(config))
     return msc_error(
         ctx, MSC_E_CONFIG, loc, "parameter_server contradicts %s: the state lives on servers, or is cut over the ranks",

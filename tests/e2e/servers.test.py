@@ -127,8 +127,6 @@ def check_refusals():
         return ["compile", "gpt.fbs", "-o", "none.bin", "--set", "device_num=2",
                 *settings({"parallel_mode": "semi_auto_parallel", **keys})]
 
-    refused("parameter_server: not supported yet with auto_offload", *compiled(**SYNC, auto_offload=True))
-    refused("parameter_server contradicts offload.optimizer", *compiled(**SYNC, offload={"optimizer": "cpu"}))
     for keys in ({"zero": 1}, {"enable_parallel_optimizer": True}):
         refused(f"parameter_server contradicts {[*keys][0]} ", *compiled(**SYNC, mesh={"dp": 2}, **keys))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
@@ -151,6 +149,31 @@ def check_values_put_off():
         totals = json.loads(out.splitlines()[-1])
         assert totals["host_bytes"] > 0, totals
         assert result(out) == wanted, servers
+
+
+def check_state_away():
+    """What is chosen to leave the device so that a limit holds leaves it with servers, too; state may be on their
+    disks, from where checkpoints have it."""
+    ranks, keys = PLANS[0]
+    report = json.loads(call(MSC, "compile", "large.fbs", "-o", "plain.bin", "--json", "--set", f"device_num={ranks}",
+                             *settings(keys)))
+    wanted = result(call(MSC, "run", "plain.bin", *RUN))
+    limit = report["memory_bytes_per_rank"] * 6 // 10
+    for away in ({"offload": {"param": "cpu", "optimizer": "disk", "activation": "cpu"}, "offload_path": "."},
+                 {"auto_offload": True, "memory_limit": limit}):
+        report = json.loads(call(MSC, "compile", "large.fbs", "-o", "away.bin", "--json",
+                                 *settings({"device_num": ranks, **keys, **away, **SYNC})))
+        assert report["memory_bytes_per_rank"] <= limit and report["offload"]["host"] > 1 << 17, report
+        for servers in ("0", "1", "2"):
+            assert result(call(MSC, "run", "away.bin", "--servers", servers, *RUN)) == wanted, (away, servers)
+        call(MSC, "run", "away.bin", "--servers", "2", *DATA, "--steps", str(STEPS // 2), "--ckpt-dir", "away")
+        out = call(MSC, "run", "away.bin", "--servers", "1", *RUN, "--ckpt-dir", "away", "--resume", "--ckpt-every",
+                   "100")
+        losses = [json.loads(line).get("loss") for line in out.splitlines() if '"loss"' in line]
+        assert [v for v in losses if v] == wanted[0][STEPS // 2:STEPS], (away, losses, wanted[0])
+        with open("w.safetensors", "rb") as file:
+            assert file.read() == wanted[1], away
+        shutil.rmtree("away")
 
 
 def check_parameters_away():
@@ -231,6 +254,7 @@ def main():
         check_changed_rates()
         check_values_put_off()
         check_parameters_away()
+        check_state_away()
         check_sums_of_two_types()
         check_other_order()
         check_cut_parameters()
