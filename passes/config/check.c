@@ -206,19 +206,19 @@ static bool check_server(msc_config *config) {
 
 /* Refuses what ranks that go on with others do not move, and what says the parts of each rank. */
 static bool check_elastic(msc_config *config) {
-  static const msc_key refused[] = {MSC_KEY_offload, MSC_KEY_auto_offload, MSC_KEY_parameter_server};
   msc_context *ctx = config->ctx;
   const msc_loc *loc = msc_config_loc(config, MSC_KEY_elastic);
   bool ok = true;
   if (!msc_config_bool(config, MSC_KEY_elastic)) return true;
-  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    const msc_attr_value *v = msc_config_value(config, refused[i]);
-    if (v && !(v->kind == MSC_ATTR_BOOL && !v->b))
-      ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc,
-                     "elastic: not supported yet with %s; from a checkpoint a plan for fewer ranks goes on, with "
-                     "--resume",
-                     key_with_value(config, refused[i]));
-  }
+  bool disk = may_use_disk(config), served = msc_config_value(config, MSC_KEY_parameter_server) != NULL;
+  if (disk || served)
+    ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc,
+                   "elastic: not supported yet with %s%s; from a checkpoint a plan for fewer ranks goes on, with "
+                   "--resume",
+                   key_with_value(config, served             ? MSC_KEY_parameter_server
+                                          : has_disk(config) ? MSC_KEY_offload
+                                                             : MSC_KEY_auto_offload),
+                   served ? "" : ", which puts values on disk");
   if (msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "elastic contradicts %s, whose program is one rank's",
                    key_with_value(config, MSC_KEY_parallel_mode));

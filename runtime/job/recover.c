@@ -25,15 +25,13 @@ struct mscrt_kept {
 
 /* ---- keeping ---- */
 
-static uint8_t *state_in_arena(const mscrt_context *c) { return c->arena + c->space_offset[PLAN_SPACE_PERSISTENT]; }
-
 static mscrt_status *make_kept(const mscrt_context *c, mscrt_kept **out_kept) {
   mscrt_kept *k = NULL;
   *out_kept = NULL;
   MSCRT_CHECK(mscrt_new_array(&k, 1));
   *k = (mscrt_kept){.plan = c->plan,
                     .rank = c->o.rank,
-                    .bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT],
+                    .bytes = mscrt_state_bytes(c),
                     .border_step = -1,
                     .border_loss = (double)NAN,
                     .live_loss = (double)NAN};
@@ -67,14 +65,40 @@ static void copy_unit(void *arg, int64_t unit, int worker) {
   memcpy(k->to + at, k->from + at, (size_t)num);
 }
 
-static void copy_state(const mscrt_context *c, uint8_t *to, const uint8_t *from, uint64_t bytes) {
+static void copy_bytes(const mscrt_context *c, uint8_t *to, const uint8_t *from, uint64_t bytes) {
   mscrt_pool_run(c->pool, copy_unit, &(copying){to, from, bytes}, (int64_t)((bytes + CUT_BYTES - 1) / CUT_BYTES));
+}
+
+static uint64_t bytes_on_device(const mscrt_plan *plan, uint32_t stage) {
+  return plan->stage[stage].bytes[PLAN_SPACE_PERSISTENT];
+}
+
+uint64_t mscrt_state_bytes(const mscrt_context *c) {
+  return bytes_on_device(c->plan, c->stage) + c->plan->stage[c->stage].bytes[PLAN_SPACE_HOST];
+}
+
+uint64_t mscrt_state_at(const mscrt_plan *plan, const mscrt_variable *v) {
+  return v->ref.offset + (v->ref.space == PLAN_SPACE_HOST ? bytes_on_device(plan, v->stage) : 0);
+}
+
+static void copy_state(const mscrt_context *c, uint8_t *to) {
+  uint64_t device = bytes_on_device(c->plan, c->stage), host;
+  const uint8_t *in_host = mscrt_offload_host(c, &host);
+  copy_bytes(c, to, c->arena + c->space_offset[PLAN_SPACE_PERSISTENT], device);
+  if (host) copy_bytes(c, to + device, in_host, host);
+}
+
+void mscrt_set_state(mscrt_context *c, const uint8_t *state) {
+  uint64_t device = bytes_on_device(c->plan, c->stage), host;
+  uint8_t *in_host = mscrt_offload_host(c, &host);
+  copy_bytes(c, c->arena + c->space_offset[PLAN_SPACE_PERSISTENT], state, device);
+  if (host) copy_bytes(c, in_host, state + device, host);
 }
 
 void mscrt_keep_state(mscrt_context *c) {
   mscrt_kept *k = c->kept;
   if (!k) return;
-  copy_state(c, k->border, state_in_arena(c), k->bytes);
+  copy_state(c, k->border);
   k->border_loss = k->is_live ? k->live_loss : (double)NAN;
   k->border_step = c->step;
   k->is_live = false;
@@ -210,15 +234,21 @@ static mscrt_status *agree_on_loss(mscrt_context *c, double own, double *out_los
   return NULL;
 }
 
+/* True if a rank has state in host memory, where other ranks cannot read it. */
+static bool has_state_in_host(const mscrt_plan *plan) {
+  for (uint32_t i = 0; i < plan->num_stages; i++)
+    if (plan->stage[i].bytes[PLAN_SPACE_HOST]) return true;
+  return false;
+}
+
 /* Copies their state to the lost ranks, where all ranks have the same plan as before. *out_whole: some rank had each
  * part; else nothing is set. */
-static mscrt_status *replace_lost(mscrt_context *c, const mscrt_kept *old, const uint8_t *state, const bool *lost,
-                                  bool *out_whole) {
+static mscrt_status *replace_lost(mscrt_context *c, const uint8_t *state, const bool *lost, bool *out_whole) {
   *out_whole = true;
   for (int r = 0; r < c->o.ranks && *out_whole; r++)
     *out_whole = !lost[r] || mscrt_plan_restores(c->plan, r, lost, NULL);
   if (!*out_whole) return NULL;
-  if (state) copy_state(c, state_in_arena(c), state, old->bytes);
+  if (state) mscrt_set_state(c, state);
   for (uint32_t i = 0; i < c->plan->num_parameters; i++) MSCRT_CHECK(move_parameter(c, &c->plan->parameter[i], lost));
   return NULL;
 }
@@ -232,9 +262,10 @@ static mscrt_status *restore_state_of_step(mscrt_context *c, const mscrt_kept *o
   MSCRT_CHECK(find_lost(c, !has, lost));
   for (int r = 0; r < c->o.ranks; r++) c->recovery.lost += lost[r];
   if (wrong) return NULL;
-  MSCRT_CHECK(mscrt_max(c, has && (old->plan != c->plan || old->rank != c->o.rank), &others));
+  bool moved = has && (old->plan != c->plan || old->rank != c->o.rank);
+  MSCRT_CHECK(mscrt_max(c, moved || has_state_in_host(c->plan), &others));
   if (others) MSCRT_CHECK(mscrt_spread_state(c, has ? old->plan : NULL, has ? old->rank : 0, state, &whole));
-  else MSCRT_CHECK(replace_lost(c, old, state, lost, &whole));
+  else MSCRT_CHECK(replace_lost(c, state, lost, &whole));
   if (!whole) return NULL;
   c->step = step;
   MSCRT_CHECK(agree_on_loss(c, loss, &c->recovery.loss));
@@ -267,7 +298,7 @@ mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept) {
   if (!k) return mscrt_fail(MSCRT_ARGUMENT, "a context that was not opened with `recover` cannot go on");
   if (k->is_live && !k->live) {
     MSCRT_CHECK(mscrt_allocate((void **)&k->live, (size_t)k->bytes + 1, 1));
-    copy_state(c, k->live, state_in_arena(c), k->bytes);
+    copy_state(c, k->live);
   }
   *out_kept = k;
   c->kept = NULL;

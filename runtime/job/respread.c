@@ -23,12 +23,12 @@ typedef struct {
 
 static mscrt_status *agree_on_holders(spreading *k, const mscrt_plan *plan, int rank, const uint8_t *state) {
   mscrt_context *c = k->c;
-  uint64_t own = 0, most;
+  uint64_t own = state && plan == c->plan ? (uint64_t)c->o.num_family + 1 : 0, most;
   for (int i = 0; i < c->o.num_family; i++)
     if (state && c->o.family[i] == plan) own = (uint64_t)i + 1;
   MSCRT_CHECK(mscrt_max(c, own, &most));
   if (!most) return NULL;
-  k->plan = c->o.family[most - 1];
+  k->plan = most > (uint64_t)c->o.num_family ? c->plan : c->o.family[most - 1];
   k->state = own == most ? state : NULL;
   for (int r = 0; r < c->o.ranks; r++) {
     uint64_t said;
@@ -108,7 +108,7 @@ static mscrt_status *broadcast_piece(const spreading *k, int from, const uint8_t
 /* Sets `part` to the buffer of variable v as rank `from` kept it. */
 static mscrt_status *broadcast_part(const spreading *k, int from, const mscrt_variable *v, uint64_t bytes,
                                     uint8_t *part) {
-  const uint8_t *own = k->c->o.rank == from ? k->state + v->ref.offset : NULL;
+  const uint8_t *own = k->c->o.rank == from ? k->state + mscrt_state_at(k->plan, v) : NULL;
   if (k->c->o.ranks == 1) {
     memcpy(part, own, (size_t)bytes);
     return NULL;
@@ -128,7 +128,8 @@ static int64_t copy_own_elements(const spreading *k, const mscrt_variable *v, co
   if (v->stage != c->stage) return 0;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   if (!msc_box_intersect(v->rank, from, &box, &both)) return 0;
-  msc_box_copy(v->rank, &both, &buffer, k->fresh + v->ref.offset, from_buffer, part, mscrt_dtype_bytes(v->dtype));
+  msc_box_copy(v->rank, &both, &buffer, k->fresh + mscrt_state_at(c->plan, v), from_buffer, part,
+               mscrt_dtype_bytes(v->dtype));
   return msc_box_elems(v->rank, &both);
 }
 
@@ -171,7 +172,7 @@ static void find_free_arena(spreading *k) {
 mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
                                  bool *out_whole) {
   spreading k = {.c = c};
-  uint64_t bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT], lacks = 0;
+  uint64_t bytes = mscrt_state_bytes(c), lacks = 0;
   mscrt_status *s = NULL;
   *out_whole = false;
   find_free_arena(&k);
@@ -186,7 +187,7 @@ mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int r
   if (!s) s = mscrt_max(c, lacks || !k.plan, &lacks);
   *out_whole = !s && !lacks;
   if (!s) memset(c->arena + k.at, 0, (size_t)k.room);
-  if (*out_whole) memcpy(c->arena + c->space_offset[PLAN_SPACE_PERSISTENT], k.fresh, (size_t)bytes);
+  if (*out_whole) mscrt_set_state(c, k.fresh);
   free(k.fresh);
   free(k.rank);
   return s;

@@ -43,13 +43,16 @@ static mscrt_status *open_disk(const mscrt_context *c, mscrt_offload *o) {
 mscrt_status *mscrt_offload_open(mscrt_context *c) {
   const uint64_t *bytes = c->plan->stage[c->stage].bytes;
   mscrt_offload *o = NULL;
-  bool any = false;
-  for (uint32_t i = 0; i < c->plan->num_stages; i++)
-    any = any || c->plan->stage[i].bytes[PLAN_SPACE_HOST] || c->plan->stage[i].bytes[PLAN_SPACE_DISK];
+  bool any = false, disk = false;
+  for (uint32_t i = 0; i < c->plan->num_stages; i++) {
+    disk = disk || c->plan->stage[i].bytes[PLAN_SPACE_DISK];
+    any = any || disk || c->plan->stage[i].bytes[PLAN_SPACE_HOST];
+  }
   if (!any || !c->device->holds_values) return NULL;
-  if (c->o.recover)
+  if (c->o.recover && (disk || c->plan->num_caches))
     return mscrt_fail(MSCRT_UNSUPPORTED,
-                      "a plan that offloads does not go on after a rank is lost; it resumes from a checkpoint");
+                      "a plan that has values on disk, or a cache of rows, does not go on after a rank is lost; it "
+                      "resumes from a checkpoint");
   MSCRT_CHECK(mscrt_new_array(&o, 1));
   c->offload = o;
   *o =

@@ -27,6 +27,7 @@ ZERO = "--set zero=1 --set parallel_optimizer_config={\"parallel_optimizer_thres
 PLANS = {"dp4": (4, [2, 1], f"--set device_num=4 {DP}"),
          "dp6": (6, [3, 2, 1], f"--set device_num=6 {DP} --set gradients_mean=true"),
          "zero": (4, [2, 1], f"--set device_num=4 {DP} {ZERO}"),
+         "away": (4, [2, 1], f"--set device_num=4 {DP} --set offload={{\"param\":\"cpu\"}}"),
          "pipe": (4, [2], f"--set device_num=4 {DP} --set pipeline_stages=2 --set micro_size=2"),
          "mesh": (4, [2], "--set mesh={\"dp\":2,\"tp\":2} --set parallel_mode=auto_parallel --set elastic=true")}
 for name, (ranks, smaller, keys) in PLANS.items():
@@ -160,6 +161,18 @@ run.read_lines(300)
 run.kill(0)
 check("replaced, then fewer", run, 4, [4, 2])
 
+# What lives in host memory goes to new ranks, too, and to those that are fewer or more.
+run = Run("away", STEPS, "--replace 1")
+run.read_lines(20)
+run.kill(1)
+run.read_lines(300)
+run.kill(0)
+run.read_lines(500)
+run.more()
+check("parameters in host memory", run, 4, [4, 2, 4])
+totals = json.loads(run.out.splitlines()[-1])
+expect.check(f"parameters in host memory: {totals}", totals["host_bytes"] > 30000)
+
 # Changes at random points, while others are under way.
 run = Run("dp4", 20000 if not SLOW else 200000)
 run.read_lines(1)
@@ -221,8 +234,8 @@ for text, said in {
         "compile net.mlir -o no.bin --set elastic=true": "elastic says nothing without several devices",
         "compile net.mlir -o no.bin --set elastic=true --set parallel_mode=auto_parallel --set mesh={\"tp\":2}":
             "elastic says nothing without several devices, and an axis dp if there is a mesh",
-        f"compile net.mlir -o no.bin --set device_num=2 {DP} --set auto_offload=true": "elastic: not supported yet "
-                                                                                       "with auto_offload",
+        f"compile net.mlir -o no.bin --set device_num=2 {DP} --set offload={{\"param\":\"disk\"}} --set "
+        "offload_path=.": "elastic: not supported yet with offload",
         "compile net.mlir -o no.bin --set device_num=2 --set elastic=true --set parallel_mode=hybrid_parallel":
         "elastic contradicts",
         f"compile net.mlir -o no.bin --set device_num=2 {DP} --target cuda": "elastic: not supported yet with the "
