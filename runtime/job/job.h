@@ -21,8 +21,8 @@ uint64_t mscrt_state_bytes(const mscrt_context *c);
 uint64_t mscrt_state_at(const mscrt_plan *plan, const mscrt_variable *v);
 void mscrt_set_state(mscrt_context *c, const uint8_t *state);
 /* Gives every rank its parts of a state that ranks kept under another plan, or under this one. All ranks call it.
- * `state` is what this rank kept as rank `rank` of `plan`, one of `family` or this plan; NULL: it kept none. *out_whole:
- * some rank had each part; else nothing is set. */
+ * `state` is what this rank kept as rank `rank` of `plan`, one of `family` or this plan; NULL: it kept none.
+ * *out_whole: some rank had each part; else nothing is set. */
 mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
                                  bool *out_whole);
 /* Ends this rank's part in the job and moves its kept state to *out_kept, which the caller frees; the context must be
