@@ -269,9 +269,10 @@ static const struct {
     {"{\"post_validation\": false}", "c.json:1:2: post_validation: false is not supported yet, only true [111]\n"},
     {"{\"elastic\": true}",
      "c.json:1:2: elastic says nothing without several devices, and an axis dp if there is a mesh [110]\n"},
-    {"{\"elastic\": true, \"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"auto_offload\": true}",
-     "c.json:1:2: elastic: not supported yet with auto_offload true (c.json:1); from a checkpoint a plan for "
-     "fewer ranks goes on, with --resume [111]\n"},
+    {"{\"elastic\": true, \"device_num\": 4, \"parallel_mode\": \"data_parallel\", \"offload_path\": \"/disk\", "
+     "\"offload\": {\"optimizer\": \"disk\"}}",
+     "c.json:1:2: elastic: not supported yet with offload {\"optimizer\":\"disk\"} (c.json:1), which puts values on "
+     "disk; from a checkpoint a plan for fewer ranks goes on, with --resume [111]\n"},
 };
 
 static void test_bad_input(void **state) {

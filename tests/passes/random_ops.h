@@ -335,6 +335,17 @@ static inline msc_value *make_einsum(random_graph *g, msc_value *x) {
   return op_with(g, OP_einsum, 2, (msc_value *[]){x, w}, 1, &equation);
 }
 
+/* Of rows with the matrices of groups, of which some have no row, as experts'. */
+static inline msc_value *make_grouped(random_graph *g, msc_value *x) {
+  if (x->type->rank != 2 || !small(x)) return NULL;
+  int64_t k = x->type->dim[1], n = random_size(g), groups = 1 + (int64_t)below(g, 4);
+  bool turned = chance(g, 50);
+  msc_value *group = new_indices(g, 1, x->type->dim, groups, "data"),
+            *w = new_parameter(g, 3, (int64_t[]){groups, turned ? n : k, turned ? k : n});
+  msc_attr attr = boolean(g, "transpose_w", turned);
+  return op_with(g, OP_grouped_matmul, 3, (msc_value *[]){x, group, w}, 1, &attr);
+}
+
 /* Products of two values, as in attention. */
 static inline msc_value *make_scores(random_graph *g, msc_value *x) {
   if (x->type->rank < 3 || x->type->dim[x->type->rank - 2] > 12) return NULL;
@@ -601,12 +612,12 @@ typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
   static random_maker *const makers[] = {
-      make_unary,   make_unary,     make_unary,    make_binary,    make_binary,  make_matmul,  make_matmul,
-      make_matmul,  make_einsum,    make_reshape,  make_transpose, make_concat,  make_split,   make_slice,
-      make_pad,     make_broadcast, make_gather,   make_gather,    make_one_hot, make_one_hot, make_source,
-      make_source,  make_reduce,    make_softmax,  make_select,    make_cast,    make_scores,  make_windows,
-      make_windows, make_norm,      make_norm,     make_indexed,   make_indexed, make_along,   make_along,
-      make_dropout, make_uniform,   make_function, make_function,  make_bits};
+      make_unary,   make_unary,   make_unary,     make_binary,   make_binary,    make_matmul,  make_matmul,
+      make_grouped, make_matmul,  make_einsum,    make_reshape,  make_transpose, make_concat,  make_split,
+      make_slice,   make_pad,     make_broadcast, make_gather,   make_gather,    make_one_hot, make_one_hot,
+      make_source,  make_source,  make_reduce,    make_softmax,  make_select,    make_cast,    make_scores,
+      make_windows, make_windows, make_norm,      make_norm,     make_indexed,   make_indexed, make_along,
+      make_along,   make_dropout, make_uniform,   make_function, make_function,  make_bits};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
 }
