@@ -8,10 +8,10 @@ import math
 import os
 import random
 
-from expect import MSC, Expect, need_package
+from expect import MSC, Expect, need_library
 from small_models import write_idx
 
-need_package(loads_library=True)
+need_library()
 
 import msc  # noqa: E402
 
