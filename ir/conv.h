@@ -38,7 +38,7 @@ bool msc_sees_single_elements(const msc_conv *c);
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);
 /* Returns the step of these parts, in rows of the operand; the op has the sizes of one rank's part. */
 int64_t msc_halo_step(const msc_op *op, int dim);
-/* True if h (0) or w (1) may be cut: there are windows, and each sees an element or the padding behind the last. */
+/* True if the dimension may be cut: there are windows, and the first one reaches an element of x. */
 bool msc_window_may_be_cut(const msc_window *w);
 
 #endif

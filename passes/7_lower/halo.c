@@ -8,7 +8,7 @@
 
 static bool is_uneven(const msc_type *t, int dim) { return !msc_dim_is_even(t->layout, t, dim); }
 
-/* Returns x with rows of the neighbours: by a new comm, or by an equal one that an op before this one has. */
+/* Returns the rows of x that the halo names: by a new comm, or by an equal one that an op before this one has. */
 static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const msc_comm_halo *h, msc_reduction beside) {
   const msc_type *local = x->type, *whole = global_of(z, x);
   msc_layout raw = *whole->layout; /* of buffers, including their padding, along other dimensions */

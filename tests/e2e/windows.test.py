@@ -7,11 +7,11 @@ import json
 import math
 import os
 import random
-import subprocess
 import sys
 import tempfile
 
 from network import read_weights, write_npy
+from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 IMAGES, STEPS, CHANNELS = 2, 2, 2
@@ -103,13 +103,6 @@ def model(first, ops, layouts):
 """
 
 
-def call(words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
 def train(folder, data, text, mesh):
     path, plan, weights = (os.path.join(folder, name) for name in ("m.mlir", "p.bin", "w.safetensors"))
     with open(path, "w") as file:
@@ -120,8 +113,8 @@ def train(folder, data, text, mesh):
     keys = [f"device_num={ranks}", "parallel_mode=stand_alone"]
     if ranks > 1:
         keys[1:] = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", "mesh=" + json.dumps(mesh)]
-    call([MSC, "compile", path, "-o", plan] + [w for k in keys for w in ("--set", k)])
-    out = call([MSC, "run", plan, "-n", str(ranks), "--in-order", "--json", "--save", weights, "--data"] + data)
+    call(MSC, "compile", path, "-o", plan, *(w for k in keys for w in ("--set", k)))
+    out = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--json", "--save", weights, "--data", *data)
     losses = [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line]
     return losses, read_weights(weights)
 
