@@ -245,6 +245,30 @@ def check_batch_norm_of_bf16():
             assert far <= allowed, (of_factors, far, allowed)
 
 
+def check_bags_that_end_before_the_indices():
+    """Of torch.nn.EmbeddingBag: what stands behind the last offset is in no bag, as if it were not there.  PyTorch's own
+    kernels differ there, and their gradients read memory that is not theirs."""
+    modes = [dict(mode=m, padding_idx=p) for m in ("sum", "mean", "max") for p in (None, 2)]
+    weights = torch.randn(8, requires_grad=True)
+    indices = torch.tensor([1, 2, 3, 2, 2, 5, 2, 0])
+    for words in modes + [dict(mode="sum", per_sample_weights=weights)]:
+        weights = words.get("per_sample_weights")
+        for ends in ([0, 3, 5], [0, 0, 3, 3, 5], [0, 3, 3], [0, 0, 0], [0, 0], [0, 3, 8], [0, 2, 4, 6, 8]):
+            torch._dynamo.reset()
+            table = torch.randn(7, 4, requires_grad=True)
+            tensors = [t for t in (table, weights) if t is not None]
+
+            def gradients(function, count, words=words, ends=ends, table=table, weights=weights, tensors=tensors):
+                own = {} if weights is None else dict(per_sample_weights=weights[:count])
+                y = function(indices[:count], table, torch.tensor(ends), include_last_offset=True, **{**words, **own})
+                dy = torch.arange(1.0, y.numel() + 1).reshape(y.shape)
+                return [y.detach(), *torch.autograd.grad((y * dy).sum(), tensors)]
+
+            got = gradients(torch.compile(F.embedding_bag, backend="msc", fullgraph=True), len(indices))
+            for i, (a, b) in enumerate(zip(got, gradients(F.embedding_bag, ends[-1]))):
+                torch.testing.assert_close(a, b, msg=lambda m, i=i, w=words, e=ends: f"bags: {w} {e} {i}: {m}")
+
+
 def check_refused():
     """Of large matrices: PyTorch does it, after a warning that says why."""
     with warnings.catch_warnings(record=True) as found:
@@ -258,5 +282,6 @@ for name in CALLS:
     if len(sys.argv) < 2 or sys.argv[1] in name:
         check(name, *CALLS[name])
 check_batch_norm_of_bf16()
+check_bags_that_end_before_the_indices()
 check_refused()
 print(f"{len(CALLS)} calls")

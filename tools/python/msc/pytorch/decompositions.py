@@ -230,10 +230,12 @@ def weight_norm_backward(dw, v, g, norms, dim):
 # ---- bags of embeddings ----
 
 
-def _bag_of_each(indices, offsets):
-    """The number of the bag of each index."""
+def _bag_of_each(indices, offsets, num_bags, padding_idx):
+    """The number of the bag of each index, and whether it counts there: those that are padding do not, nor those behind
+    the offset at which the last bag ends, for which the last bag stands."""
     places = torch.arange(indices.shape[0], device=indices.device)
-    return (offsets <= places.unsqueeze(1)).sum(1) - 1
+    bags = (offsets <= places.unsqueeze(1)).sum(1) - 1
+    return bags.clamp(max=num_bags - 1), (indices != padding_idx) & (bags < num_bags)
 
 
 @decomposition("_embedding_bag_backward")
@@ -243,8 +245,8 @@ def embedding_bag_backward(
     if by_frequency or sparse:
         raise NotImplementedError("scale_grad_by_freq, or sparse gradients")
     table = torch.zeros(rows, dy.shape[1], dtype=dy.dtype)
-    bags = _bag_of_each(indices, offsets)
-    kept = (indices != padding_idx).to(dy.dtype).unsqueeze(1)
+    bags, counts = _bag_of_each(indices, offsets, dy.shape[0], padding_idx)
+    kept = counts.to(dy.dtype).unsqueeze(1)
     if mode == 0:
         each = dy.index_select(0, bags) * kept
         each = each if weights is None else each * weights.unsqueeze(1)
@@ -257,8 +259,9 @@ def embedding_bag_backward(
 
 @decomposition("_embedding_bag_per_sample_weights_backward")
 def embedding_bag_weights_backward(dy, table, indices, offsets, _, mode, padding_idx=-1):
-    own = dy.index_select(0, _bag_of_each(indices, offsets)) * table.index_select(0, indices)
-    return own.sum(1) * (indices != padding_idx)
+    bags, counts = _bag_of_each(indices, offsets, dy.shape[0], padding_idx)
+    own = dy.index_select(0, bags) * table.index_select(0, indices)
+    return own.sum(1) * counts
 
 
 # ---- products ----
