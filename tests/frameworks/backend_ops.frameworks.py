@@ -246,7 +246,7 @@ def check_batch_norm_of_bf16():
 
 
 def check_bags_that_end_before_the_indices():
-    """Of torch.nn.EmbeddingBag: what stands behind the last offset is in no bag, as if it were not there.  PyTorch's own
+    """Indices behind the last offset are in no bag, as if they were not there.  PyTorch's own
     kernels differ there, and their gradients read memory that is not theirs."""
     modes = [dict(mode=m, padding_idx=p) for m in ("sum", "mean", "max") for p in (None, 2)]
     weights = torch.randn(8, requires_grad=True)
