@@ -1,7 +1,8 @@
 /* library: matrix products that generated tiles or a library compute -> gemm, which absorbs a bias and a relu that
  * follow if no other op reads the values in between.  A weight's gradient becomes one product of matrices first,
  * whose rows are its leading dimensions.  Products of f16 and bf16 have results in f32 on a CPU (widen.c), unless their
- * only use is the cast that rounds them: the gemm then stores rounded sums. */
+ * only use is the cast that rounds them: the gemm then stores rounded sums.  A product with one long column as its
+ * result becomes one of one row. */
 
 #include "passes/7_lower/choose.h"
 #include "passes/check.h"
@@ -82,16 +83,49 @@ static void mark_generated(const msc_pass_ctx *pass, msc_op *gemm, int64_t block
   if (blocks > 1) msc_op_put(gemm, msc_fact_blocks(blocks));
 }
 
-/* Inserts a reshape of x[*,k] to [rows,k], the same bytes. */
-static msc_value *reshape_to_matrix(msc_op *before, msc_value *x) {
-  if (x->type->rank == 2) return x;
-  int64_t k = x->type->dim[x->type->rank - 1], dim[2] = {k ? msc_type_elems(x->type) / k : 0, k};
-  for (int d = 0; k == 0 && d + 1 < x->type->rank; d++) dim[0] = (d ? dim[0] : 1) * x->type->dim[d];
+/* Inserts a reshape of x to `dim`, the same bytes. */
+static msc_value *reshape_before(msc_op *before, msc_value *x, int rank, const int64_t *dim) {
+  const msc_type *to = msc_type_of(msc_op_ctx(before), x->type->dtype, rank, dim, NULL);
+  if (to == x->type) return x;
   msc_op *op = msc_op_new(before->block->func, OP_reshape, 1, &x, 1, before->loc);
-  msc_op_put(op, msc_fact_shape(msc_op_ctx(before), 2, dim));
-  op->out[0].type = msc_type_of(msc_op_ctx(before), x->type->dtype, 2, dim, NULL);
+  msc_op_put(op, msc_fact_shape(msc_op_ctx(before), rank, dim));
+  op->out[0].type = to;
   msc_insert_before(before, op);
   return &op->out[0];
+}
+
+/* Inserts a reshape of x[*,k] to [rows,k], the same bytes. */
+static msc_value *reshape_to_matrix(msc_op *before, msc_value *x) {
+  int64_t k = x->type->dim[x->type->rank - 1], dim[2] = {k ? msc_type_elems(x->type) / k : 0, k};
+  for (int d = 0; k == 0 && d + 1 < x->type->rank; d++) dim[0] = (d ? dim[0] : 1) * x->type->dim[d];
+  return reshape_before(before, x, 2, dim);
+}
+
+/* True if a product a b of matrices has one column, and rows enough that b^T a^T takes less time: kernels sum as many
+ * columns at once as a vector has lanes. Operands that are widened are packed in any case, which takes longer for a. */
+static bool is_long_column(const msc_op *matmul) {
+  enum { LONG = 16 };
+  const msc_type *a = matmul->in[0].value->type, *b = matmul->in[1].value->type, *y = matmul->out[0].type;
+  bool one_matrix = b->rank == 2 && (a->rank == 2 || !msc_op_bool(matmul, "transpose_a"));
+  return one_matrix && msc_dtype_bytes(a->dtype) >= 4 && y->dim[y->rank - 1] == 1 && msc_type_elems(y) >= LONG;
+}
+
+/* Replaces a product a b of one column by b^T a^T, whose row is the same memory; sums keep their order. */
+static msc_op *replace_column(msc_op *matmul) {
+  bool transposed = msc_op_bool(matmul, "transpose_a");
+  msc_value *y = &matmul->out[0], *b = matmul->in[1].value;
+  int64_t row[2] = {1, msc_type_elems(y->type)}, terms[2] = {1, msc_type_elems(b->type)};
+  msc_value *in[2] = {reshape_before(matmul, b, 2, terms), reshape_to_matrix(matmul, matmul->in[0].value)};
+  msc_op *op = msc_op_new(matmul->block->func, OP_matmul, 2, in, 1, matmul->loc);
+  op->name = matmul->name;
+  if (!transposed) msc_op_set(op, "transpose_b", msc_bool(true));
+  msc_op_copy_attr(op, matmul, MSC_FACT(by));
+  msc_op_copy_attr(op, matmul, MSC_FACT(blocks));
+  op->out[0].type = msc_type_of(msc_op_ctx(op), y->type->dtype, 2, row, NULL);
+  msc_insert_before(matmul, op);
+  msc_replace_uses(y, reshape_before(matmul, &op->out[0], y->type->rank, y->type->dim));
+  msc_op_erase(matmul);
+  return op;
 }
 
 static msc_op *replace_weight_grad(msc_op *grad) {
@@ -119,6 +153,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
+      if (chosen.by == MSC_BY_PRODUCT && is_long_column(op)) op = replace_column(op);
       int64_t num_blocks = msc_fact_read(op, blocks, 1);
       msc_op *gemm = absorb_users(op);
       if (chosen.by == MSC_BY_PRODUCT) mark_generated(pass, gemm, num_blocks);
