@@ -208,13 +208,22 @@ def _is_numpy_array(value) -> bool:
     return bool(numpy and type(value) is numpy.ndarray)
 
 
+class _Release:
+    """Gives a buffer back when nobody has this object any more."""
+
+    def __init__(self, buffer):
+        self._buffer = buffer
+
+    def __del__(self):
+        _release(ctypes.byref(self._buffer))
+
+
 class Borrowed:
     """The memory of `value`, contiguous and of elements of dtype, as long as this object lives: .address, .nbytes,
     .shape. bytes are taken as they are; arrays (buffer protocol: numpy, array, memoryview; else DLPack: torch, jax)
     are not copied if they are contiguous; lists and numbers are packed.  Errors say `what` it is."""
 
     def __init__(self, what: str, value: Any, dtype: str, shape: Optional[Sequence[int]]):
-        self._buffer: Optional[_Buffer] = None
         self._kept: Any = value
         if isinstance(value, Array):
             self._check(what, value.dtype == dtype, dtype, value.dtype)
@@ -264,7 +273,7 @@ class Borrowed:
         except TypeError as e:
             raise Error(f"{what} is no array: {e}") from None
         else:
-            self._buffer = buffer
+            self._kept = value, _Release(buffer)
             self.address, self.nbytes, item = buffer.at, buffer.bytes, buffer.item
             form, own = (buffer.format or b"B").decode(), tuple(buffer.shape[:buffer.rank])
         if isinstance(value, (bytes, bytearray)):
@@ -277,10 +286,13 @@ class Borrowed:
     def _take_array(self, value, dtype):
         """What _take_buffer does, in a fifth of the time; False: something is not as it should be, or has to be
         copied."""
-        told = value.__array_interface__
-        if told["strides"] is not None or told["typestr"] not in _OF_NUMPY.get(dtype, ()):
+        if value.dtype.str not in _OF_NUMPY.get(dtype, ()) or not value.flags.c_contiguous:
             return False
-        self.address, self.nbytes, self.shape = told["data"][0], value.nbytes, told["shape"]
+        try:
+            self.address = ctypes.addressof(ctypes.c_char.from_buffer(value))
+        except (TypeError, ValueError):  # read-only, or empty
+            self.address = value.__array_interface__["data"][0]
+        self.nbytes, self.shape = value.nbytes, value.shape
         return True
 
     def _take_tensor(self, what, value, dtype):
@@ -309,10 +321,6 @@ class Borrowed:
                 raise Error(f"{what} is not contiguous")
             step *= t.shape[i]
         self.address, self.nbytes = (t.data or 0) + t.offset, step * size
-
-    def __del__(self):
-        if self._buffer is not None:
-            _release(ctypes.byref(self._buffer))
 
 
 __all__ = ["Array"]

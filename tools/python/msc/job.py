@@ -93,7 +93,8 @@ def _alone(call: _Call) -> _Call:
     def wait_and_call(self, *arguments, **named):
         self._check_open()
         with self._turn:
-            self._check_open()
+            if self._closed:
+                self._check_open()
             return call(self, *arguments, **named)
 
     return cast(_Call, wait_and_call)
@@ -213,21 +214,28 @@ class Job:
         return Borrowed(f"input '{name}'", value, v.dtype, v.shape)
 
     def _run(self, section: str, given: Dict[str, Borrowed]) -> float:
-
         inputs = [(c_text(name), memory.address, memory.nbytes) for name, memory in given.items()]
-        library, name = self._library, c_text(section)
-
-        def run(rank):
-            context, loss = self._contexts[rank], c_double()
-            for input_name, address, nbytes in inputs:
-                native.check(library, library.mscrt_borrow_input(context, input_name, address, nbytes))
-            native.check(library, library.mscrt_run(context, name, 1, byref(loss)))
-            return loss.value
-
         self._held.update(given)
-        losses = self._all(run)
+        name = c_text(section)
+        if self._ranks:
+            losses = self._all(lambda rank: self._run_rank(rank, name, inputs))
+            loss = next((loss for loss in losses if not math.isnan(loss)), math.nan)
+        else:
+            (rank, ) = self._contexts
+            loss = self._run_rank(rank, name, inputs)
         self._last = section
-        return next((loss for loss in losses if not math.isnan(loss)), math.nan)
+        return loss
+
+    def _run_rank(self, rank: int, section: bytes, inputs) -> float:
+        context, borrow, loss = self._contexts[rank], self._library.mscrt_borrow_input, c_double()
+        for name, address, nbytes in inputs:
+            status = borrow(context, name, address, nbytes)
+            if status:
+                native.check(self._library, status)
+        status = self._library.mscrt_run(context, section, 1, byref(loss))
+        if status:
+            native.check(self._library, status)
+        return loss.value
 
     def _whole(self, inputs: Dict[str, Any], micro: int = 1) -> Dict[str, Borrowed]:
         """Checks whole batches, each of `micro` micro-batches: {name: Borrowed}."""
@@ -247,9 +255,10 @@ class Job:
         plan.micro_batches times as many samples.  Returns the loss.  On one rank arrays are not copied, and an input
         that is not given has the array of the step before, with what is in it now.  Numbers of the optimizer, as in
         step(x=batch, lr=0.01, momentum=0.95), are those of all groups of parameters from this step on."""
-        numbers = {n: float(inputs.pop(n)) for n in [n for n in inputs if n not in self.plan.inputs] if self._groups(n)}
-        for name, value in numbers.items():
-            self._set_groups(name, value)
+        if not inputs.keys() <= self.plan.inputs.keys():
+            numbers = [n for n in inputs if n not in self.plan.inputs and self._groups(n)]
+            for name, value in {n: float(inputs.pop(n)) for n in numbers}.items():
+                self._set_groups(name, value)
         return self._run("train", self._whole(inputs, self.plan.micro_batches))
 
     @_alone
