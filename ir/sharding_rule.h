@@ -69,6 +69,10 @@ const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const 
 /* True if this letter may be cut into so many parts. There are enough elements for all; parts of what windows slide
  * over begin at multiples of their stride. */
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
+/* True if these digits may cut it, major first: into so many parts, and part i of windows, and of what they slide over,
+ * begins at i times the size of the first. Parts that are not equal do if the digits are neighbours on one axis;
+ * another digit would cut the parts of those before it. */
+bool msc_letter_allows_digits(const msc_letter *letter, int num, const msc_subaxis *s);
 /* True if the letters may be cut like this, each by itself and all together. Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
 /* msc_rule_divides is true if the parts of this letter are equal; msc_rule_fills, if padding adds at most an eighth of

@@ -95,13 +95,12 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
   if (l->role == MSC_REP && part->num)
     return misfit(c, "dimension %d of %s must be whole: %c may not be cut in %s", dim, describe_tensor(c, tensor),
                   l->name, msc_rule_print(c->arena, &c->rule));
-  int64_t parts = msc_group_size(part->num, part->sub);
-  if (l->halo && part->num &&
-      (part->split || !msc_letter_allows(l, parts) || (part->num > 1 && (l->size % parts || l->over % parts))))
+  if (l->halo && part->num && (part->split || !msc_letter_allows_digits(l, part->num, part->sub)))
     return misfit(c,
                   "dimension %d of %s: %c, windows %" PRId64 " apart over %" PRId64
                   " elements, cannot be cut into these %" PRId64 " parts in %s",
-                  dim, describe_tensor(c, tensor), l->name, l->stride, l->over, parts,
+                  dim, describe_tensor(c, tensor), l->name, l->stride, l->over,
+                  msc_group_size(part->num, part->sub),
                   msc_rule_print(c->arena, &c->rule));
   if (known->tensor < 0) {
     *known = *part;

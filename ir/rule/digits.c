@@ -102,16 +102,18 @@ bool msc_letter_allows(const msc_letter *letter, int64_t parts) {
   return !letter->halo || (letter->over >= parts && (letter->over + parts - 1) / parts % letter->stride == 0);
 }
 
-/* Does part i of the windows, and of what they slide over, begin at i times the size of the first?  Parts that are not
- * equal do if neighbouring digits of one axis cut the letter; another digit would cut the parts of those before it. */
-static bool parts_are_in_line(const msc_letter *letter, const msc_assignment *a, const msc_atoms *atoms, int l) {
-  int64_t parts = letter_parts(a, atoms, l);
+bool msc_letter_allows_digits(const msc_letter *letter, int num, const msc_subaxis *s) {
+  int64_t parts = msc_group_size(num, s);
+  if (!msc_letter_allows(letter, parts)) return false;
   bool one_cut = true;
-  for (int i = 1; i < a->num[l]; i++) {
-    msc_subaxis major = atoms->atom[a->atom[l][i - 1]], minor = atoms->atom[a->atom[l][i]];
-    one_cut &= major.axis == minor.axis && major.pre * major.size == minor.pre;
-  }
-  return one_cut || (letter->size % parts == 0 && letter->over % parts == 0);
+  for (int i = 1; i < num; i++) one_cut &= s[i - 1].axis == s[i].axis && s[i - 1].pre * s[i - 1].size == s[i].pre;
+  return one_cut || !letter->halo || (letter->size % parts == 0 && letter->over % parts == 0);
+}
+
+static bool letter_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int l) {
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  for (int i = 0; i < a->num[l]; i++) digit[i] = atoms->atom[a->atom[l][i]];
+  return msc_letter_allows_digits(&rule->letter[l], a->num[l], digit);
 }
 
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms) {
@@ -120,8 +122,7 @@ bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_at
   for (int l = 0; l < rule->num_letters; l++) {
     const msc_letter *letter = &rule->letter[l];
     if (!a->num[l]) continue;
-    if (!msc_letter_allows(letter, letter_parts(a, atoms, l))) return false;
-    if (letter->halo && !parts_are_in_line(letter, a, atoms, l)) return false;
+    if (!letter_allows(rule, a, atoms, l)) return false;
     if (a->pass && letter->role == MSC_RED && letter->reduction != MSC_SUM) return false;
     uint32_t mask = letter_atoms(a, l);
     if ((used & mask) || __builtin_popcount(mask) != a->num[l]) return false;

@@ -6,8 +6,6 @@
 #include "ir/conv.h"
 #include "passes/7_lower/localize.h"
 
-static bool is_uneven(const msc_type *t, int dim) { return !msc_dim_is_even(t->layout, t, dim); }
-
 /* Returns the rows of x that the halo names: by a new comm, or by an equal one that an op before this one has. */
 static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const msc_comm_halo *h, msc_reduction beside) {
   const msc_type *local = x->type, *whole = global_of(z, x);
@@ -58,9 +56,10 @@ void localize_windows(localizing *z, msc_op *op) {
     if (!is_cut_type_dim(image, d)) continue;
     for (size_t i = 0; i < op->num_in; i++) {
       msc_value *v = op->in[i].value;
+      const msc_type *whole = global_of(z, v);
       if (!msc_halo_of(op, i, d, &h.lo, &h.hi)) continue;
       bool has_all = !h.lo && !h.hi && h.step == v->type->dim[d];
-      if (has_all && !(is_uneven(global_of(z, v), d) && counts_padding(op, &c, d))) continue;
+      if (has_all && (msc_dim_is_even(whole->layout, whole, d) || !counts_padding(op, &c, d))) continue;
       msc_set_operand(op, i, add_halo(z, op, v, &h, msc_info(op)->facts.reduction));
     }
     msc_halo_of(op, 0, d, &h.lo, &h.hi);

@@ -32,7 +32,7 @@ typedef struct {
 } masker;
 
 static bool is_uneven(const msc_type *t, int dim) {
-  return t->layout && t->layout->first[dim + 1] > t->layout->first[dim] && !msc_dim_is_even(t->layout, t, dim);
+  return t->layout && !msc_dim_is_even(t->layout, t, dim);
 }
 
 /* ---- values for padding ---- */
