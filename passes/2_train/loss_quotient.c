@@ -175,13 +175,18 @@ static bool build_quotient(quotient_maker *q, msc_value *loss) {
 
 /* ---- quotients by what all micro-batches have ---- */
 
+/* Builds the sum, or mean, of v over all micro-batches, of which each computes it before the first is computed. */
+static msc_value *accumulated_early(quotient_maker *q, msc_builder *b, msc_value *v, bool mean) {
+  msc_attr attrs[3] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true)),
+                       msc_named(q->pass->ctx, "mean", msc_bool(true))};
+  return with_attrs(b, OP_accumulate, 1, &v, mean ? 3 : 2, attrs);
+}
+
 /* Builds the sum, or mean, over all micro-batches of v, which is that over a part of the batch, behind v. */
 static msc_value *add_up(quotient_maker *q, msc_value *v, bool mean) {
   if (q->total[v->id]) return q->total[v->id];
   msc_builder b = builder_behind(q, v->def);
-  msc_attr attrs[3] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true)),
-                       msc_named(q->pass->ctx, "mean", msc_bool(true))};
-  return q->total[v->id] = with_attrs(&b, OP_accumulate, 1, &v, mean ? 3 : 2, attrs);
+  return q->total[v->id] = accumulated_early(q, &b, v, mean);
 }
 
 /* Lets op read, for each operand that is a sum or mean of data over the batch, that over all micro-batches. */
@@ -201,9 +206,8 @@ static bool read_totals(quotient_maker *q, msc_op *op, size_t first) {
 static msc_value *times_micro_batches(quotient_maker *q, msc_op *before, msc_value *above) {
   msc_builder b = builder_behind(q, before);
   b.before = before;
-  msc_attr attrs[2] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true))};
   msc_value *one = number(&b, above, 1);
-  return one ? times(&b, above, with_attrs(&b, OP_accumulate, 1, &one, 2, attrs)) : NULL;
+  return one ? times(&b, above, accumulated_early(q, &b, one, false)) : NULL;
 }
 
 /* Replaces a mean over kept rows by the sum of their losses, times the number of micro-batches, over the number of rows
@@ -214,8 +218,7 @@ static bool divide_by_all_kept_rows(quotient_maker *q, msc_op *op) {
   MSC_TRY(sum);
   const msc_value *counted = q->divisor;
   msc_builder b = builder_behind(q, counted->def);
-  msc_attr attrs[2] = {msc_fact_count(msc_int(q->micro)), msc_named(q->pass->ctx, "early", msc_bool(true))};
-  msc_value *kept = with_attrs(&b, OP_accumulate, 1, &q->divisor, 2, attrs);
+  msc_value *kept = accumulated_early(q, &b, q->divisor, false);
   msc_value *above = kept ? times_micro_batches(q, b.before, sum) : NULL;
   msc_value *mean = above ? over(&b, above, kept) : NULL;
   MSC_TRY(mean);
