@@ -108,7 +108,8 @@ static mscrt_status *leave_out_copies(const evaluation *e, int64_t index, int64_
   batch_terms copies = {0, 0};
   if (r) MSCRT_CHECK(run_batch(e, index + 1, &copies));
   double share = (double)r / (double)e->batch;
-  t->loss = (t->loss - (r ? share * copies.loss : 0)) / (double)q;
+  if (isinf(copies.loss)) t->loss += copies.loss; /* its sample is among the n: infinite with the copies and without */
+  else t->loss = (t->loss - (r ? share * copies.loss : 0)) / (double)q;
   t->weight = (t->weight - share * copies.weight) / (double)q;
   return NULL;
 }

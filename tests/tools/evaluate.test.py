@@ -9,6 +9,7 @@ import os
 import random
 
 from expect import MSC, Expect, need_library
+from network import write_npy
 from small_models import write_idx
 
 need_library()
@@ -159,6 +160,19 @@ for loss in WHOLE_ONLY:
             expect.check("no error", False)
         except msc.Error as e:
             expect.check(str(e), str(e).startswith("13 samples fill no batches of 8, and the loss is no mean of what"))
+
+# The last sample of a short batch, of which it has copies, is infinite: so is the loss of all.
+plan = msc.compile(network(total), libraries=BUILD)
+plan.save("plan.bin")
+write_npy("inf.npy", array.array("f", ss[:-1] + [math.inf]), [SAMPLES])
+with plan.run(seed=3) as job:
+    for begin, end in ((0, SAMPLES), (26, 29), (28, 29)):
+        samples = given(begin, end)
+        samples["s"][-1] = math.inf
+        loss = job.evaluate(**samples)
+        expect.check(f"infinite {begin}:{end}: {loss}", loss == math.inf)
+        expect(f"run plan.bin --trust-native --data x=x.idx y=y.idx s=inf.npy --train 0:8 --eval {begin}:{end}", 0,
+               None, lambda text: "" if "evaluation: loss inf," in text else text)
 
 # All inputs are given, and equally many samples of each.
 with msc.compile(network(mean), libraries=BUILD).run(seed=3) as job:

@@ -292,10 +292,10 @@ class Job:
         if rest:  # as runtime/execute/evaluate.c does it: takes out what fills the last batch up
             times, left = divmod(batch, rest)
             copies = terms(samples - 1) if left else (0.0, 0.0)
-            all_terms[-1] = tuple((a - left / batch * b) / times if b else a / times
+            all_terms[-1] = tuple(a + b if math.isinf(b) else (a - left / batch * b) / times
                                   for a, b in zip(all_terms[-1], copies))
-        weight = math.fsum(w for _, w in all_terms)
-        return math.fsum(a for a, _ in all_terms) / weight if weight else math.nan
+        weight = sum(w for _, w in all_terms)
+        return sum(a for a, _ in all_terms) / weight if weight else math.nan
 
     @_alone
     def predict(self, *outputs: str, **inputs: Any):
