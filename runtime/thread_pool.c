@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/subnormal.h"
 #include "runtime/thread_pool.h"
 #include "runtime/wait.h"
 
@@ -77,6 +78,7 @@ static bool spin_until_job(mscrt_pool *p, uint32_t seen) {
 static void *worker_main(void *arg) {
   worker *w = arg;
   mscrt_pool *p = w->pool;
+  mscrt_flush_subnormal();
   if (p->start) p->start(p->start_arg);
   for (uint32_t seen = 0;;) {
     if (!p->spin || !spin_until_job(p, seen)) {

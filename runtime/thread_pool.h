@@ -9,7 +9,8 @@ typedef void mscrt_work(void *arg, int64_t unit, int worker); /* worker: 0 .. th
 typedef void mscrt_pool_start(void *arg);                     /* called once in each new thread */
 
 /* Starts threads - 1 threads, which call `start` (may be NULL) first. spin: workers wait busily for a moment between
- * jobs; only for as many threads as there are cores. */
+ * jobs; only for as many threads as there are cores.  They compute as mscrt_flush_subnormal says; the caller of
+ * mscrt_pool_run sees to that itself. */
 mscrt_status *mscrt_pool_new(int threads, bool spin, mscrt_pool_start *start, void *start_arg, mscrt_pool **out_pool);
 void mscrt_pool_free(mscrt_pool *p);
 /* Calls fn for units 0 .. units-1, each once, and returns when all are done.  Does not allocate. */

@@ -12,6 +12,7 @@
 #include "runtime/memory/memory.h"
 #include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
+#include "runtime/subnormal.h"
 #include "runtime/trace/trace.h"
 #include "runtime/wait.h"
 
@@ -662,10 +663,12 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
   bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
   if (c->o.ranks == 1 && atomic_exchange(&c->cancelled, false)) return fail_as_cancelled(c);
   if (c->o.ranks > 1 && atomic_load(&c->cancelled)) return give_up_on_failure(c, fail_as_cancelled(c));
+  uint32_t mode = mscrt_flush_subnormal();
   int before = c->library ? mscrt_library_enter(c->library) : 0;
   mscrt_status *s = train ? run_prepare(c, step) : NULL;
   if (!s) s = run_program(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
+  mscrt_restore_subnormal(mode);
   c->last_program = program;
   return give_up_on_failure(c, s);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/execute/execute.h"
+#include "runtime/subnormal.h"
 #include "runtime/wait.h"
 
 #define SPIN_NS 50000
@@ -59,6 +60,7 @@ static void run_execution(mscrt_stream *s, const mscrt_execution *t) {
 
 static void *stream_main(void *arg) {
   mscrt_stream *s = arg;
+  mscrt_flush_subnormal();
   if (s->start) s->start(NULL);
   for (uint32_t ended = 0;; ended++) {
     while (atomic_load(&s->started) == ended && !atomic_load(&s->stop))

@@ -9,6 +9,7 @@
 #include "runtime/execute/execute.h"
 #include "runtime/memory/memory.h"
 #include "runtime/server/changes.h"
+#include "runtime/subnormal.h"
 #include "runtime/wait.h"
 
 typedef struct {
@@ -191,7 +192,9 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   MSCRT_GOTO(mscrt_key_open(c->o.token, &key));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
   if (has_copy(c)) MSCRT_GOTO(mscrt_dial_server(&c->o, c->o.server - 1 + c->o.servers, &backup));
-  MSCRT_GOTO(serve_share(&p, &key, listener, backup));
+  uint32_t mode = mscrt_flush_subnormal();
+  s = serve_share(&p, &key, listener, backup);
+  mscrt_restore_subnormal(mode);
 fail:
   if (listener >= 0) close(listener);
   mscrt_key_close(&key);
