@@ -79,6 +79,8 @@ static bool packs_rows_of(const msc_plan_matmul *m) {
  * threads wait for each other. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
+  /* columns of a tile that packs its rows, where large caches leave less to gain by more of them than by more rows */
+  enum { MOST_OF_TWICE = 512 };
   /* up to WIDE rows are multiplied by up to SPAN panels together if b is in place; LONG are panels of a long run */
   enum { WIDE = 4, SPAN = 4, LONG = 32 };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
@@ -88,6 +90,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   bool packs_rows = m->batch == 1 && packs_rows_of(m);
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
+  if (packs_rows && m->transpose_a && kernels->twice && columns > MOST_OF_TWICE) columns = MOST_OF_TWICE;
   if (columns < width) columns = width;
   if (!packs_rows && (rows < 8 * height || m->m > 16 * height)) rows = 8 * height;
   if (m->batch == 1 && m->m > rows && columns < SHARED_COLUMNS) columns = SHARED_COLUMNS;

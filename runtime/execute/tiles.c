@@ -70,10 +70,34 @@ static bool has_free_tiles(const mscrt_matmul *m) {
 }
 
 /* Gives one thread whole rows of a b that it reads row by row: longer runs of memory. */
-static void join_tiles(const mscrt_context *c, mscrt_matmul *m) {
+static void join_columns(const mscrt_context *c, mscrt_matmul *m) {
   int64_t row_bytes = m->width * (int64_t)mscrt_dtype_bytes(m->dtype);
-  if (c->threads == 1 && has_free_tiles(m) && msc_product_streams(m->m, row_bytes, m->b_lies, m->transpose_b))
+  if (c->threads == 1 && msc_product_streams(m->m, row_bytes, m->b_lies, m->transpose_b))
     set_tiles(m, (tile_size){m->m, m->n});
+}
+
+/* Returns how many times longer tiles keep the busiest thread than each would take of equal parts. The tiles of columns
+ * that are packed together for all workers are computed before the next ones. */
+static double load_of(const mscrt_context *c, const mscrt_matmul *m) {
+  int64_t together = m->tiles;
+  if (m->shared_columns && m->shared_columns < m->n) together = m->tiles_m * (m->shared_columns / m->tile_n);
+  return (double)(count_parts(together, c->threads) * c->threads) / (double)together;
+}
+
+/* Makes tiles of a transposed a of f32 higher, where that leaves work for all threads: every tile packs its rows, and
+ * reads all of b's panels. */
+static void join_rows(const mscrt_context *c, mscrt_matmul *m) {
+  enum { MOST = 384, ROOM = 4 * 1024 * 1024, UNIT = MSC_PRODUCT_MAX_HEIGHT };
+  if (!m->transpose_a || m->dtype != MSCRT_F32) return;
+  double least = 1.1 * load_of(c, m);
+  for (int64_t parts = count_parts(m->m, MOST); parts < m->tiles_m; parts++) {
+    mscrt_matmul joined = *m;
+    int64_t rows = count_parts(count_parts(m->m, parts), UNIT) * UNIT;
+    set_tiles(&joined, (tile_size){rows < m->m ? rows : m->m, m->tile_n});
+    if (joined.room_bytes > ROOM || load_of(c, &joined) > least) continue;
+    *m = joined;
+    return;
+  }
 }
 
 static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, char key[MSCRT_CHOICE_KEY]) {
@@ -277,13 +301,12 @@ mscrt_status *mscrt_choose_tiles(mscrt_context *c) {
   int64_t end = mscrt_now_ns() + MEASURING_NS;
   MSCRT_CHECK(mscrt_new_array(&c->matmul, c->plan->num_matmuls + 1));
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
-    mscrt_matmul *m = &c->matmul[i];
+    mscrt_matmul *m = &c->matmul[i], joined = c->plan->matmul[i], *product = &joined;
     char line[2 * MSCRT_CHOICE_KEY];
-    const mscrt_matmul *product = &c->plan->matmul[i];
     choice kept = {.product = product};
+    if (has_free_tiles(product)) join_columns(c, product), join_rows(c, product);
     *m = *product;
     m->library = product->library == PLAN_LIBRARY_USE_PREFERRED;
-    join_tiles(c, m);
     if (!here || !has_free_tiles(m)) continue;
     write_product_key(c, product, line);
     bool found = mscrt_choice_find(c->o.choices, line, read_choice, &kept);

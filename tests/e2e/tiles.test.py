@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tiles: products run with tiles that --autotune measured, or that a file says: the same bits as with the plan's.  The
-file has a line per product, is used again, and is damaged in several ways, which are ignored."""
+file has a line per product, is used again, and is damaged in several ways, which are ignored.  Without it few threads
+join rows of a transposed a into higher tiles."""
 import json
 import os
 import re
@@ -21,10 +22,10 @@ def check(what, ok):
         failures.append(what)
 
 
-def write_model():
+def write_model(sizes=SIZES):
     g = msc.Graph("products")
     x = g.input("x", "f32", [2, 1])
-    for i, (form, batch, m, n, k) in enumerate(SIZES):
+    for i, (form, batch, m, n, k) in enumerate(sizes):
         lead = [batch] if batch > 1 else []
         a = g.parameter(f"a{i}", "f32", lead + ([k, m] if form[0] == "T" else [m, k]), init="uniform:1")
         b = g.parameter(f"b{i}", "f32", lead + ([n, k] if form[1] == "T" else [k, n]), init="uniform:1")
@@ -51,10 +52,10 @@ def results(*words):
     return found
 
 
-def packed_bytes():
-    """That a thread packs into: they follow from the tiles."""
-    run = subprocess.run([MSC, "run", "plan.bin", "--trust-native", "--threads", "1", "--data", "x=x.npy", "--json",
-                          "--output", "y0=y0.npy"], capture_output=True, text=True, check=True)
+def packed_bytes(threads=1):
+    """That threads pack into: they follow from the tiles."""
+    run = subprocess.run([MSC, "run", "plan.bin", "--trust-native", "--threads", str(threads), "--data", "x=x.npy",
+                          "--json", "--output", "y0=y0.npy"], capture_output=True, text=True, check=True)
     return json.loads(run.stdout.splitlines()[-1])["thread_bytes"]
 
 
@@ -106,6 +107,10 @@ with tempfile.TemporaryDirectory() as folder:
     told = subprocess.run([MSC, "compile", "model.fbs", "-o", "plan.bin", "--autotune"], capture_output=True, text=True)
     check(f"compile --autotune: {told.stderr}", told.returncode == 0 and lines() and
           all(re.search(r"\|\d+ x \d+$", line) for line in lines()))
+    write_model([("TN", 1, 130, 100, 128)])
+    alone, by_six, by_twelve = map(packed_bytes, (1, 6, 12))
+    room = (by_twelve - by_six) / 6  # of a thread that has a tile of the plan, beside the panels that all share
+    check(f"one thread packs all rows: {alone}, {by_six}, {by_twelve}", alone - (by_six - 6 * room) > 3 * room > 0)
     os.chdir("/")
 for what in failures:
     print(f"FAILED: {what}")
