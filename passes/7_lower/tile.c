@@ -1,6 +1,6 @@
 /* tile: a product whose only user is one elementwise kernel on the same elements -> a product computed `tile` rows at a
- * time, of generated code `tile_columns` columns of them if b is large, with the kernel run on each tile while it is in
- * cache.  So a weight gradient never goes to memory. */
+ * time, of generated code `tile_columns` columns of them if b is large or rows are few, with the kernel run on each
+ * tile while it is in cache.  So a weight gradient never goes to memory. */
 #include "ir/alias.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/pass.h"
@@ -10,6 +10,8 @@ enum {
   TILE_OF_BF16 = 4,        /* bf16 is multiplied faster, so a tile has this many times the rows for each reading of b */
   ROWS_OF_BF16 = 32,       /* rows that AMX multiplies together */
   MIN_TILES = 4,           /* so that a few threads have work */
+  GROUP = 8,               /* rows of f32 that are multiplied together: tiles of fewer read b too often */
+  LEAST_OF_FEW = 128,      /* columns of a tile that has all rows */
   /* Every tile reads all of b. Up to NEAR_BYTES b comes from the level-2 cache at no cost. Reading a larger b takes as
    * long as computing NEAR_ROWS rows; above FAR_BYTES, where b comes from memory, as FAR_ROWS rows. A tile has at least
    * so many rows. */
@@ -138,9 +140,20 @@ static int64_t tile_rows(const msc_op *gemm, int64_t columns) {
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
 
+/* True if MIN_TILES tiles of whole rows would have less than a group of them each. */
+static bool has_few_rows(const msc_op *gemm) {
+  return !is_bf16(gemm) && gemm->out[0].type->rank == 2 && !msc_op_bool(gemm, "transpose_a") &&
+         msc_op_bool(gemm, "generated") && matrix_rows(gemm) < MIN_TILES * GROUP &&
+         result_columns(gemm) > LEAST_OF_FEW;
+}
+
 /* Columns of a tile: all of them, or fewer if b is read too often otherwise. */
 static int64_t tile_columns(const msc_op *gemm) {
   int64_t all = result_columns(gemm), bytes = bytes_of_b(gemm);
+  if (has_few_rows(gemm)) {
+    int64_t share = (all + MIN_TILES * LEAST_OF_FEW - 1) / (MIN_TILES * LEAST_OF_FEW) * LEAST_OF_FEW;
+    return share < MOST_COLUMNS ? share : MOST_COLUMNS;
+  }
   bool enough = tile_rows(gemm, all) >= (is_bf16(gemm) ? TILE_OF_BF16 : 1) * ENOUGH_ROWS;
   if (!msc_op_bool(gemm, "generated") || bytes <= KEPT_BYTES || enough) return all;
   int64_t fit = KEPT_BYTES / (bytes / all) / LEAST_COLUMNS * LEAST_COLUMNS,
@@ -151,7 +164,7 @@ static int64_t tile_columns(const msc_op *gemm) {
 /* True if tiles of so many rows compute for longer than it takes to read b for each; what fewer columns read of it
  * stays near, but takes rows enough. */
 static bool is_worth_reading_b(const msc_op *gemm, int64_t rows, int64_t columns) {
-  if (columns < result_columns(gemm)) return rows >= LEAST_ROWS;
+  if (columns < result_columns(gemm)) return rows >= LEAST_ROWS || has_few_rows(gemm);
   int64_t bytes = msc_type_bytes(gemm->in[1].value->type), times = is_bf16(gemm) ? TILE_OF_BF16 : 1;
   return rows >= (bytes > FAR_BYTES ? times * FAR_ROWS : bytes > NEAR_BYTES ? times * NEAR_ROWS : 1);
 }
