@@ -251,10 +251,10 @@ static void warn_of_missing(msc_context *ctx, const msc_module *m) {
 
 /* ---- elastic ---- */
 
-/* Compiles the model for `size` ranks, which are fewer than configured. False: there is no such plan; nothing is
- * reported. */
+/* Compiles the model for `size` ranks, which are fewer than configured; served: parameters must live on servers, or
+ * must not. False: there is no such plan; nothing is reported. */
 static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, const msc_compile_options *o, int64_t size,
-                            msc_plan_file *file) {
+                            bool served, msc_plan_file *file) {
   msc_compile_options resized = msc_trial_of(o);
   msc_compiled made;
   msc_diag_mark before = msc_mark_diags(ctx);
@@ -262,7 +262,7 @@ static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, cons
   resized.config = msc_config_resized(o->config, size);
   resized.of_cluster = resized.of_text = NULL, resized.without_code = o->without_code;
   resized.model_folder = o->model_folder;
-  bool ok = msc_compile_model(ctx, model, &resized, &made);
+  bool ok = msc_compile_model(ctx, model, &resized, &made) && made.plan->served == served;
   if (ok)
     *file = (msc_plan_file){msc_arena_copy(msc_lasting_arena(ctx), made.bytes, made.num_bytes), made.num_bytes};
   msc_end_trial(ctx, outer);
@@ -283,14 +283,15 @@ static bool bring_smaller(msc_context *ctx, const msc_model_bytes *model, const 
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "elastic: not supported yet with the target %s",
                      o->target.target->name);
   for (int64_t s = size - 1; s > 0; s--) {
-    if (size % s || !compile_resized(ctx, model, o, s, &file[out->num_smaller])) continue;
+    if (size % s || !compile_resized(ctx, model, o, s, out->plan->served, &file[out->num_smaller])) continue;
     num_ranks[out->num_smaller++] = ranks / size * s;
   }
   msc_end_phase(o, "plans of fewer ranks", begin);
   out->smaller = num_ranks;
   out->plan->smaller = file, out->plan->num_smaller = out->num_smaller;
   return out->num_smaller ||
-         msc_error(ctx, MSC_E_CONFIG, loc, "elastic: there is no plan of fewer ranks than %" PRId64, ranks);
+         msc_error(ctx, MSC_E_CONFIG, loc, "elastic: there is no plan of fewer ranks than %" PRId64 "%s", ranks,
+                   out->plan->served ? ", whose parameters live on servers" : "");
 }
 
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options,

@@ -1,8 +1,10 @@
 /* context.c: the life of one rank: opens memory and connections, runs steps, answers queries, and closes. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "runtime/data/feed.h"
@@ -68,7 +70,9 @@ static mscrt_status *check_servers(const mscrt_context *c) {
   if (o->servers < (int)c->plan->num_stages)
     return mscrt_fail(MSCRT_ARGUMENT, "%d server%s for %u stages: each stage needs one at least", o->servers,
                       o->servers == 1 ? "" : "s", c->plan->num_stages);
-  if (o->recover) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks that are lost are not replaced where there are servers");
+  if (o->recover && plan_plan_asynchronous(c->plan->root))
+    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks that are lost are not replaced where they do not wait for one another: "
+                                         "servers of mode async");
   if (!c->device->uses_arena)
     return mscrt_fail(MSCRT_UNSUPPORTED, "servers have the parameters of the device cpu, not of '%s'", c->device->name);
   return o->address ? NULL : mscrt_fail(MSCRT_ARGUMENT, "servers need the address of the job");
@@ -207,6 +211,8 @@ static mscrt_status *allocate_arena(mscrt_context *c) {
 
 /* The arena of a server, which meets no rank. */
 static mscrt_status *open_alone(mscrt_context *c) {
+  c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (c->wake < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "a server gets no descriptor: %s", strerror(errno));
   void *base = mmap(NULL, (size_t)c->arena_bytes + 1, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
@@ -302,7 +308,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   *out_ctx = NULL;
   MSCRT_CHECK(mscrt_new_array(&c, 1));
   c->plan = mscrt_plan_keep(plan);
-  c->process = getpid();
+  c->process = getpid(), c->wake = -1;
   c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
   c->stage = mscrt_stage_of(plan, c->o.rank);
@@ -322,9 +328,10 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
   MSCRT_GOTO(mscrt_start_mover(c));
-  if (c->o.recover) MSCRT_GOTO(mscrt_restore_state(c, kept));
+  if (c->o.recover && !c->o.server) MSCRT_GOTO(mscrt_restore_state(c, kept));
   bool init = !c->o.no_init && !c->recovery.from_peers && c->device->holds_values;
   if (init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
+  if (c->o.recover && c->o.server) MSCRT_GOTO(mscrt_restore_server(c, kept));
   MSCRT_GOTO(
       mscrt_store(c, c->space_offset[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.servers && !c->o.server) MSCRT_GOTO(mscrt_pushing_new(c, &c->pushing));
@@ -399,6 +406,7 @@ void mscrt_close(mscrt_context *c) {
   free(c->panels);
   if (c->comm) c->transport->close(c->comm);
   if (c->o.allocate && c->o.release && c->arena) c->o.release(c->o.memory_user, c->arena, (size_t)c->arena_bytes);
+  if (c->wake >= 0) close(c->wake);
   if (c->o.server && c->arena) munmap(c->arena, (size_t)c->arena_bytes + 1);
   mscrt_row_caches_free(c);
   mscrt_offload_free(c->offload);
@@ -513,6 +521,7 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
   c->step = mscrt_next_step(c);
   for (int64_t i = 0; i < steps; i++) {
+    if (train) MSCRT_CHECK(mscrt_put_values(c));
     if (train) mscrt_keep_state(c);
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
     MSCRT_CHECK(mscrt_copy_outputs(c, index));

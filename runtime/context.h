@@ -248,6 +248,7 @@ struct mscrt_context {
   int last_slot;                 /* slot of its inputs */
   bool broken;
   atomic_bool cancelled;         /* the caller wants the run, under way or next, to end */
+  int wake;                      /* of a server: a descriptor that mscrt_cancel makes readable; -1: none */
   uint64_t products;             /* products run so far */
   atomic_bool tile_failed;
   bool strips_apart; /* for tests: chains run one strip after the other, the last one first */

@@ -300,7 +300,9 @@ MSCRT_API mscrt_status *mscrt_ask_rank(const mscrt_options *options, int *out_ra
 /* Maps memory and code, connects to the other ranks, and makes the initial weights. */
 MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);
 /* Runs the updates of a context that was opened as a server, until all ranks of the job have ended. Its weights are
- * those that the ranks begin with. */
+ * those that the ranks begin with. With `recover`, which the ranks then have too, it waits for those that take the
+ * places of lost ones; mscrt_cancel, from another thread, ends it with MSCRT_CANCELLED when no rank is connected any
+ * more, and mscrt_leave and mscrt_open_with with a plan for another number of ranks let it go on with what it has. */
 MSCRT_API mscrt_status *mscrt_run_server(mscrt_context *ctx);
 /* True if updates of parameters can be left to servers. */
 MSCRT_API bool mscrt_plan_is_served(const mscrt_plan *plan);

@@ -210,15 +210,16 @@ static bool check_elastic(msc_config *config) {
   const msc_loc *loc = msc_config_loc(config, MSC_KEY_elastic);
   bool ok = true;
   if (!msc_config_bool(config, MSC_KEY_elastic)) return true;
-  bool disk = may_use_disk(config), served = msc_config_value(config, MSC_KEY_parameter_server) != NULL;
-  if (disk || served)
+  msc_servers servers = msc_config_servers(config);
+  bool disk = may_use_disk(config), apart = servers.asked && !servers.sync;
+  if (disk || apart)
     ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc,
-                   "elastic: not supported yet with %s%s; from a checkpoint a plan for fewer ranks goes on, with "
+                   "elastic: not supported yet with %s, %s; from a checkpoint a plan for fewer ranks goes on, with "
                    "--resume",
-                   key_with_value(config, served             ? MSC_KEY_parameter_server
+                   key_with_value(config, apart              ? MSC_KEY_parameter_server
                                           : has_disk(config) ? MSC_KEY_offload
                                                              : MSC_KEY_auto_offload),
-                   served ? "" : ", which puts values on disk");
+                   apart ? "whose workers are at different steps" : "which puts values on disk");
   if (msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "elastic contradicts %s, whose program is one rank's",
                    key_with_value(config, MSC_KEY_parallel_mode));

@@ -676,7 +676,9 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
 void mscrt_cancel(mscrt_context *c) {
   if (c->process != getpid()) return;
   atomic_store(&c->cancelled, true);
-  if (c->o.ranks > 1) c->transport->abort(c->comm, "its program cancelled it");
+  uint64_t one = 1;
+  if (c->wake >= 0 && write(c->wake, &one, sizeof one) < 0) return; /* it was written before */
+  if (c->comm && c->o.ranks > 1) c->transport->abort(c->comm, "its program cancelled it");
 }
 
 double mscrt_loss_of(const mscrt_context *c, uint32_t program) {

@@ -9,19 +9,9 @@
 
 #include "runtime/job/job.h"
 #include "runtime/memory/memory.h"
+#include "runtime/server/share.h"
 
 #define CUT_BYTES (1 << 20)
-
-struct mscrt_kept {
-  const mscrt_plan *plan;
-  int rank;
-  uint64_t bytes;
-  uint8_t *border, *live; /* state before the running step; state after the last step, after the context is closed */
-  int64_t border_step;    /* -1: no step has begun */
-  bool is_live;           /* the arena, or `live`, is the state at live_step */
-  int64_t live_step;
-  double border_loss, live_loss; /* of the step before the border; NaN: not known */
-};
 
 /* ---- keeping ---- */
 
@@ -44,6 +34,7 @@ static mscrt_status *make_kept(const mscrt_context *c, mscrt_kept **out_kept) {
 void mscrt_kept_free(mscrt_kept *k) {
   if (!k) return;
   free(k->border);
+  free(k->served);
   free(k->live);
   free(k);
 }
@@ -100,7 +91,7 @@ void mscrt_keep_state(mscrt_context *c) {
   if (!k) return;
   copy_state(c, k->border);
   k->border_loss = k->is_live ? k->live_loss : (double)NAN;
-  k->border_step = c->step;
+  k->border_step = c->step, k->border_pushes = mscrt_num_pushes(c);
   k->is_live = false;
 }
 
@@ -109,6 +100,7 @@ mscrt_status *mscrt_commit_step(mscrt_context *c, double loss) {
   mscrt_kept *k = c->kept;
   if (!k) return NULL;
   k->is_live = true, k->live_step = c->step + 1, k->live_loss = loss;
+  k->live_pushes = mscrt_num_pushes(c);
   return mscrt_max(c, 0, &all);
 }
 
@@ -256,6 +248,7 @@ static mscrt_status *replace_lost(mscrt_context *c, const uint8_t *state, const 
 static mscrt_status *restore_state_of_step(mscrt_context *c, const mscrt_kept *old, int64_t step, bool *lost) {
   bool whole, has = old && newest_step(old) >= 0, live = has && old->is_live && old->live_step == step;
   double loss = !has ? (double)NAN : live ? old->live_loss : old->border_loss;
+  uint64_t pushes = !has ? 0 : live ? old->live_pushes : old->border_pushes;
   const uint8_t *state = !has ? NULL : live ? old->live : old->border;
   uint64_t wrong, others;
   MSCRT_CHECK(mscrt_max(c, has && !live && old->border_step != step, &wrong));
@@ -270,9 +263,58 @@ static mscrt_status *restore_state_of_step(mscrt_context *c, const mscrt_kept *o
   c->step = step;
   MSCRT_CHECK(agree_on_loss(c, loss, &c->recovery.loss));
   MSCRT_CHECK(mscrt_max(c, has ? c->o.seed : 0, &c->o.seed));
+  MSCRT_CHECK(mscrt_max(c, pushes, &c->kept->live_pushes));
   c->recovery.from_peers = true;
   c->recovery.step = step;
   c->kept->is_live = true, c->kept->live_step = step, c->kept->live_loss = c->recovery.loss;
+  return NULL;
+}
+
+/* Agrees on how often ranks have met, and on the servers that any of them has lost. */
+static mscrt_status *agree_on_servers(mscrt_context *c, const mscrt_kept *old) {
+  mscrt_kept *k = c->kept;
+  MSCRT_CHECK(mscrt_max(c, old ? old->epoch + 1 : 0, &k->epoch));
+  for (int i = 0; i < c->o.servers && k->epoch && mscrt_plan_server_copies(c->plan) > 1; i++) {
+    uint64_t lost;
+    MSCRT_CHECK(mscrt_max(c, old ? old->lost_servers >> i & 1 : 0, &lost));
+    k->lost_servers |= lost << i;
+  }
+  return NULL;
+}
+
+bool mscrt_goes_on_serving(const mscrt_context *c) { return c->o.server && c->kept && c->kept->served; }
+
+/* The parameter of the same name and stage that a server has kept; NULL: there is none. */
+static const mscrt_variable *find_served(const mscrt_kept *old, const mscrt_variable *v) {
+  for (uint32_t i = 0; i < old->plan->num_parameters; i++) {
+    const mscrt_variable *was = &old->plan->parameter[i];
+    if (old->served[i] && was->stage == v->stage && !strcmp(was->name, v->name)) return was;
+  }
+  return NULL;
+}
+
+mscrt_status *mscrt_restore_server(mscrt_context *c, const mscrt_kept *old) {
+  uint8_t *live;
+  MSCRT_CHECK(make_kept(c, &c->kept));
+  mscrt_kept *k = c->kept;
+  c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
+  if (!old || !old->served || !old->live) return NULL;
+  const mscrt_plan *from = old->plan, *to = c->plan;
+  MSCRT_CHECK(mscrt_new_array(&k->served, to->num_parameters));
+  MSCRT_CHECK(mscrt_allocate((void **)&live, (size_t)k->bytes + 1, 1));
+  copy_state(c, live);
+  for (uint32_t i = 0; i < to->num_parameters; i++) {
+    const mscrt_variable *v = &to->parameter[i], *was = v->stage == c->stage ? find_served(old, v) : NULL;
+    uint64_t bytes = mscrt_variable_bytes(v);
+    if (!was || was->dtype != v->dtype || mscrt_variable_bytes(was) != bytes) continue;
+    memcpy(live + mscrt_state_at(to, v), old->live + mscrt_state_at(from, was), (size_t)bytes);
+    memcpy(k->border + mscrt_state_at(to, v), old->border + mscrt_state_at(from, was), (size_t)bytes);
+    k->served[i] = true;
+  }
+  mscrt_set_state(c, live);
+  free(live);
+  k->is_live = true, k->live_step = old->live_step, k->border_step = old->border_step;
+  c->recovery.from_peers = true;
   return NULL;
 }
 
@@ -282,6 +324,7 @@ mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old) {
   bool *lost = NULL;
   c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
   MSCRT_CHECK(make_kept(c, &c->kept));
+  if (c->o.servers) MSCRT_CHECK(agree_on_servers(c, old));
   if (c->o.ranks == 1 && !old) return NULL;
   MSCRT_CHECK(mscrt_max(c, (uint64_t)(newest + 1), &most));
   if (!most) return NULL; /* the job begins */
@@ -303,7 +346,8 @@ mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept) {
   *out_kept = k;
   c->kept = NULL;
   c->broken = true;
-  c->transport->abort(c->comm, "it meets the others again");
+  if (c->comm) c->transport->abort(c->comm, "it meets the others again");
+  k->lost_servers = mscrt_lost_servers(c);
   return NULL;
 }
 

@@ -21,6 +21,8 @@ typedef struct {
   int fd;
   bool ends;  /* when `out` has been sent */
   bool waits; /* the frame in `in` is a pull that comes too early */
+  bool joined, forwards; /* a worker has joined here, or a server for which this one is the backup */
+  uint64_t epoch;        /* in which it joined */
   uint8_t *in, *out;
   uint64_t in_bytes, out_bytes, out_done;
   size_t in_room, out_room;
@@ -32,6 +34,9 @@ typedef struct {
 
 typedef struct {
   mscrt_serving *o;
+  bool told;  /* to end */
+  bool misses; /* the connection of a worker that had joined in epoch `missed_in` has ended, and it had not left */
+  uint64_t missed_in;
   int num;
   visitor visitor[MOST_VISITORS];
   struct pollfd polled[MOST_VISITORS + 2];
@@ -83,8 +88,10 @@ static void answer_changes(const mscrt_serving *o, visitor *v, int64_t num, cons
 /* ---- frames ---- */
 
 static bool is_valid_head(const mscrt_serving *o, const mscrt_server_head *h) {
-  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_SET) return false;
+  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_PUT) return false;
   if (h->word == MSCRT_ASK_SET) return !h->all;
+  if (h->word == MSCRT_ASK_JOIN) return h->all <= 1 && h->num >= 0;
+  if (h->word == MSCRT_ASK_PUT) return o->begin && !h->all && h->num >= 0 && (uint64_t)h->num == o->put_bytes;
   if (h->word == MSCRT_ASK_LEND) return !h->all && h->num > 0;
   if (h->word == MSCRT_ASK_CHANGES || h->word == MSCRT_ASK_CHANGES_LENT) return o->value_bytes && !h->num && !h->all;
   if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
@@ -92,7 +99,8 @@ static bool is_valid_head(const mscrt_serving *o, const mscrt_server_head *h) {
 }
 
 static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) {
-  if (h->word == MSCRT_ASK_SET || h->word == MSCRT_ASK_LEND) return sizeof *h;
+  if (h->word == MSCRT_ASK_SET || h->word == MSCRT_ASK_LEND || h->word == MSCRT_ASK_JOIN) return sizeof *h;
+  if (h->word == MSCRT_ASK_PUT) return sizeof *h + (uint64_t)h->num;
   uint64_t each = (h->all ? 0 : sizeof(int64_t)) + (h->word == MSCRT_ASK_PUSH ? o->row_bytes : 0);
   return sizeof *h + (uint64_t)h->num * each;
 }
@@ -134,15 +142,41 @@ static void handle_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
   mscrt_status_free(s);
 }
 
-static void handle_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
-  uint64_t step = 0;
-  bool joins = h->word == MSCRT_ASK_JOIN;
-  mscrt_status *s = joins ? mscrt_shard_join(o->shard, h->worker, &step) : mscrt_shard_leave(o->shard, h->worker);
-  if (!s && o->backup >= 0)
-    check_backup(o, joins ? mscrt_ask_join(o->backup, h->worker, o->backup_ms, &step)
-                          : mscrt_ask_leave(o->backup, h->worker, o->backup_ms));
-  answer(o, v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN, step, 0, NULL, NULL, 0);
+/* Goes to the version that workers begin with who have met again. */
+static mscrt_status *begin_epoch(mscrt_serving *o, uint64_t epoch, uint64_t begin) {
+  if (epoch == o->epoch) return NULL;
+  if ((epoch < o->epoch && o->epoch != MSCRT_NO_EPOCH) || !o->begin || !o->begin(o->user, begin))
+    return mscrt_fail(MSCRT_ARGUMENT, "a worker joins who met others before, or has other values");
+  mscrt_shard_begin(o->shard, begin == MSCRT_NO_VERSION ? 0 : begin);
+  o->epoch = epoch, o->awaits_put = begin == MSCRT_NO_VERSION;
+  return NULL;
+}
+
+static void handle_join(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  mscrt_join same = {h->worker, (uint64_t)h->num, h->step, true};
+  uint64_t step = 0, of_backup;
+  bool awaits;
+  mscrt_status *s = begin_epoch(o, same.epoch, same.begin);
+  if (!s) s = mscrt_shard_join(o->shard, h->worker, &step);
+  if (!s && o->backup >= 0) check_backup(o, mscrt_ask_join(o->backup, &same, o->backup_ms, &of_backup, &awaits));
+  if (!s) v->joined = true, v->forwards = h->all, v->epoch = o->epoch;
+  answer(o, v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN, step, o->awaits_put, NULL, NULL, 0);
   mscrt_status_free(s);
+}
+
+static void handle_leave(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  mscrt_status *s = mscrt_shard_leave(o->shard, h->worker);
+  if (!s && o->backup >= 0) check_backup(o, mscrt_ask_leave(o->backup, h->worker, o->backup_ms));
+  if (!v->forwards) v->joined = false;
+  answer_word(o, v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN);
+  mscrt_status_free(s);
+}
+
+static void handle_put(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  if (o->backup >= 0) check_backup(o, mscrt_ask_put(o->backup, h->worker, o->put_bytes, h + 1, o->backup_ms));
+  o->put(o->user, h + 1);
+  o->awaits_put = false;
+  answer_word(o, v, MSCRT_ANSWER_TAKEN);
 }
 
 static void handle_stop(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
@@ -237,11 +271,19 @@ static void handle_frame(mscrt_serving *o, visitor *v) {
     handle_stop(o, v, h);
     return;
   }
-  bool lent = h->word == MSCRT_ASK_PUSH_LENT;
-  if (h->word != MSCRT_ASK_PUSH && !lent) {
-    handle_member(o, v, h);
+  if (h->word == MSCRT_ASK_PUT) {
+    handle_put(o, v, h);
     return;
   }
+  if (h->word == MSCRT_ASK_JOIN) {
+    handle_join(o, v, h);
+    return;
+  }
+  if (h->word == MSCRT_ASK_LEAVE) {
+    handle_leave(o, v, h);
+    return;
+  }
+  bool lent = h->word == MSCRT_ASK_PUSH_LENT;
   if (lent && (uint64_t)h->num > v->lent_bytes / o->row_bytes) {
     answer_word(o, v, MSCRT_ANSWER_BAD);
     return;
@@ -309,7 +351,12 @@ static bool send_answer(visitor *v) {
   return !v->ends;
 }
 
+/* True for the connection of a worker that joined in an epoch that is over. */
+static bool is_of_past(const serving *s, const visitor *v) { return v->joined && v->epoch != s->o->epoch; }
+
 static void drop_visitor(serving *s, int i) {
+  const visitor *v = &s->visitor[i];
+  if (v->joined && !v->forwards && !is_of_past(s, v)) s->misses = true, s->missed_in = v->epoch;
   close(s->visitor[i].fd);
   free(s->visitor[i].in), free(s->visitor[i].out), free(s->visitor[i].shaking);
   if (s->visitor[i].offered >= 0) close(s->visitor[i].offered);
@@ -364,10 +411,24 @@ static void accept_visitor(serving *s) {
 static void answer_waiting(serving *s) {
   for (int i = s->num; i-- > 0;) {
     visitor *v = &s->visitor[i];
-    if (!v->waits) continue;
-    handle_frame(s->o, v);
-    if (v->out_bytes && !send_answer(v)) drop_visitor(s, i);
+    bool past = is_of_past(s, v);
+    if (!v->waits && !past) continue;
+    if (!past) handle_frame(s->o, v);
+    if (past || (v->out_bytes && !send_answer(v))) drop_visitor(s, i);
   }
+}
+
+/* Drops those who wait for a worker that is gone: they are to meet again, with whoever comes in its place. */
+static void drop_waiting(serving *s) {
+  if (!s->o->begin || !s->misses || s->missed_in != s->o->epoch) return;
+  for (int i = s->num; i-- > 0;)
+    if (s->visitor[i].waits) drop_visitor(s, i);
+}
+
+static bool has_joined(const serving *s) {
+  for (int i = 0; i < s->num; i++)
+    if (s->visitor[i].joined) return true;
+  return false;
 }
 
 static bool has_unsent_answers(const serving *s) {
@@ -377,7 +438,7 @@ static bool has_unsent_answers(const serving *s) {
 }
 
 static mscrt_status *serve_once(serving *s, bool *out_stop) {
-  s->polled[0] = (struct pollfd){s->o->stop, POLLIN, 0};
+  s->polled[0] = (struct pollfd){s->told ? -1 : s->o->stop, POLLIN, 0};
   s->polled[1] = (struct pollfd){s->o->listener, POLLIN, 0};
   for (int i = 0; i < s->num; i++)
     s->polled[i + 2] = (struct pollfd){s->visitor[i].fd, s->visitor[i].out_bytes ? POLLOUT : POLLIN, 0};
@@ -387,7 +448,7 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
   }
   if (poll(s->polled, (nfds_t)s->num + 2, any_shaking(s) ? PATIENCE_MS : -1) < 0)
     return errno == EINTR ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "a parameter server cannot wait: %s", strerror(errno));
-  *out_stop = s->polled[0].revents != 0;
+  s->told = s->told || s->polled[0].revents != 0;
   uint64_t version = mscrt_shard_version(s->o->shard);
   bool any = false;
   for (int i = s->num; i-- > 0;) {
@@ -396,13 +457,19 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
       if (!shake_hands(v)) drop_visitor(s, i);
       continue;
     }
+    if (is_of_past(s, v)) {
+      drop_visitor(s, i);
+      continue;
+    }
     if (!s->polled[i + 2].revents) continue;
     bool goes_on = !v->waits && (v->out_bytes || receive_frame(s->o, v)) && (!v->out_bytes || send_answer(v));
     any = true;
     if (!goes_on) drop_visitor(s, i);
   }
   if (any || version != mscrt_shard_version(s->o->shard)) answer_waiting(s);
+  drop_waiting(s);
   if (s->polled[1].revents) accept_visitor(s);
+  *out_stop = s->told && !(s->o->begin && has_joined(s));
   *out_stop |= s->o->until_left && !mscrt_shard_num_members(s->o->shard) && !has_unsent_answers(s);
   return NULL;
 }

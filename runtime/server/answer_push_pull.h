@@ -19,10 +19,11 @@ typedef enum {
   /* num: bytes of the memory whose file descriptor comes with the frame; answered EARLY if it cannot be mapped. */
   MSCRT_ASK_LEND,
   MSCRT_ASK_LEAVE,
-  MSCRT_ASK_JOIN,
+  MSCRT_ASK_JOIN,  /* step, num, all: begin, epoch, forwarded of mscrt_join */
   MSCRT_ASK_STOP,  /* see mscrt_shard_stop */
   MSCRT_ASK_STATE, /* answered at once, with the state that belongs to the values */
   MSCRT_ASK_SET,   /* step: which number of the plan, num: the bits of its new value, a double */
+  MSCRT_ASK_PUT,   /* followed by num bytes, all that the server has, as a worker has them */
   MSCRT_ANSWER_TAKEN,
   MSCRT_ANSWER_EARLY,
   MSCRT_ANSWER_VALUES, /* followed by them */
@@ -31,6 +32,7 @@ typedef enum {
 
 #define MSCRT_SERVER_MAGIC 0x7673736du /* "mssv" */
 #define MSCRT_NO_VERSION   UINT64_MAX
+#define MSCRT_NO_EPOCH     UINT64_MAX
 
 /* A part of a server's values. */
 typedef struct {
@@ -45,6 +47,15 @@ typedef struct {
   int64_t num;   /* of rows */
   uint64_t stop; /* of an answer: the clock at which all workers stop, MSCRT_NO_STOP: none */
 } mscrt_server_head;
+
+/* How a worker joins. Epoch: how often workers have met; the first to join in a later epoch than the server's makes it
+ * go back, or on, to version `begin`, or to version 0 with values that worker 0 is going to put (MSCRT_NO_VERSION), and
+ * ends the connections of workers that joined before. The answer's num is 1 as long as these values are waited for. */
+typedef struct {
+  int worker;
+  uint64_t epoch, begin;
+  bool forwarded; /* a server tells its backup */
+} mscrt_join;
 
 /* Memory that a worker shares with the servers of its host, so that gradients and values need not go through
  * sockets. */
@@ -68,10 +79,16 @@ typedef struct {
   /* Sets a number of the plan for the following updates; returns false if there is no such number. NULL: there are
    * none. */
   bool (*set)(void *user, uint64_t number, double value);
+  /* Sets the values to those of a version; returns false if they are not known any more. NULL: a worker that is lost
+   * is not replaced, and is waited for. Else who waits for one whose connection ends without leaving is dropped. */
+  bool (*begin)(void *user, uint64_t version);
+  void (*put)(void *user, const void *all); /* with `begin`: sets all that the server has, put_bytes bytes */
+  uint64_t put_bytes;
   void *user;
   int listener;    /* where workers connect; not blocking; the caller's */
   const mscrt_key *key; /* of the job's token, which workers must prove that they have; NULL: there is none */
-  int stop;        /* becomes readable when mscrt_serve must end; the caller's; -1: none */
+  int stop;        /* becomes readable when mscrt_serve must end, with `begin` as soon as no worker that has joined is
+                    * connected; the caller's; -1: none */
   bool until_left; /* ends when all workers have left */
   int backup;      /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */
   int backup_ms;   /* a backup that does not answer for so long is lost */
@@ -79,6 +96,8 @@ typedef struct {
   /* Called when the backup is lost: from then on only this server holds acknowledged pushes. May be NULL. */
   void (*alone)(void *user, const char *why);
   void *alone_user;
+  uint64_t epoch; /* in which workers joined last; MSCRT_NO_EPOCH: with `begin`, the first to join says a version */
+  bool awaits_put;
 } mscrt_serving;
 
 /* Serves until `stop` is readable.  Wrong frames end their connection, and no other. */
@@ -112,6 +131,8 @@ mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms
 mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, int timeout_ms);
 /* See mscrt_shard_leave and mscrt_shard_join; both may be repeated, also with the backup. */
 mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms);
-mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step);
+mscrt_status *mscrt_ask_join(int fd, const mscrt_join *j, int timeout_ms, uint64_t *out_step, bool *out_awaits_put);
+/* Gives the server all that it has (see mscrt_serving.put). */
+mscrt_status *mscrt_ask_put(int fd, int worker, uint64_t bytes, const void *all, int timeout_ms);
 
 #endif

@@ -231,6 +231,12 @@ mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_e
 
 /* ---- members ---- */
 
+void mscrt_shard_begin(mscrt_shard *s, uint64_t version) {
+  s->version = version;
+  for (int w = 0; w < s->o.workers; w++)
+    s->worker[w].member = true, s->worker[w].arrived = false, s->worker[w].clock = version;
+}
+
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker) {
   if (worker < 0 || worker >= s->o.workers)
     return mscrt_fail(MSCRT_ARGUMENT, "worker %d leaves, which is none of this job", worker);

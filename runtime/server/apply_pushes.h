@@ -66,5 +66,8 @@ uint64_t mscrt_shard_stops_at(const mscrt_shard *s);
  * all run, or the one after its own last step if that is later. */
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker);
 mscrt_status *mscrt_shard_join(mscrt_shard *s, int worker, uint64_t *out_step);
+/* Continues at a version whose values the caller has set: every worker is a member, has run so many steps, and pushes
+ * the next; what was pushed of it before is dropped. */
+void mscrt_shard_begin(mscrt_shard *s, uint64_t version);
 
 #endif

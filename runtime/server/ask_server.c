@@ -69,6 +69,12 @@ static mscrt_status *ask_server(const asking *a, const mscrt_server_head *questi
   return receive_answer(a, question->worker, out_answer);
 }
 
+static mscrt_status *check_taken(const mscrt_server_head *answer, int worker) {
+  return answer->word == MSCRT_ANSWER_TAKEN
+             ? NULL
+             : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+}
+
 static asking asking_of(int fd, int timeout_ms) {
   return (asking){fd, (int64_t)msc_clock_ns() + (int64_t)timeout_ms * 1000000};
 }
@@ -208,9 +214,7 @@ mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, i
       question = {.magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ASK_SET, .worker = worker, .step = number};
   memcpy(&question.num, &value, sizeof value);
   MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
-  return answer.word == MSCRT_ANSWER_TAKEN
-             ? NULL
-             : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+  return check_taken(&answer, worker);
 }
 
 /* Asks a question that has no data but the number of the worker. */
@@ -219,9 +223,7 @@ static mscrt_status *ask_as_worker(int fd, mscrt_server_word word, int worker, i
   asking a = asking_of(fd, timeout_ms);
   mscrt_server_head question = {.magic = MSCRT_SERVER_MAGIC, .word = word, .worker = worker};
   MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, out_answer));
-  return out_answer->word == MSCRT_ANSWER_TAKEN
-             ? NULL
-             : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+  return check_taken(out_answer, worker);
 }
 
 mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms) {
@@ -229,11 +231,25 @@ mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms) {
   return ask_as_worker(fd, MSCRT_ASK_LEAVE, worker, timeout_ms, &answer);
 }
 
-mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step) {
-  mscrt_server_head answer;
-  MSCRT_CHECK(ask_as_worker(fd, MSCRT_ASK_JOIN, worker, timeout_ms, &answer));
-  *out_step = answer.step;
-  return NULL;
+mscrt_status *mscrt_ask_join(int fd, const mscrt_join *j, int timeout_ms, uint64_t *out_step, bool *out_awaits_put) {
+  asking a = asking_of(fd, timeout_ms);
+  mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC,
+                                        .word = MSCRT_ASK_JOIN,
+                                        .worker = j->worker,
+                                        .all = j->forwarded,
+                                        .step = j->begin,
+                                        .num = (int64_t)j->epoch};
+  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
+  *out_step = answer.step, *out_awaits_put = answer.num;
+  return check_taken(&answer, j->worker);
+}
+
+mscrt_status *mscrt_ask_put(int fd, int worker, uint64_t bytes, const void *all, int timeout_ms) {
+  asking a = asking_of(fd, timeout_ms);
+  mscrt_server_head answer,
+      question = {.magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ASK_PUT, .worker = worker, .num = (int64_t)bytes};
+  MSCRT_CHECK(ask_server(&a, &question, NULL, all, bytes, &answer));
+  return check_taken(&answer, worker);
 }
 
 mscrt_status *mscrt_ask_stop(int fd, int worker, int timeout_ms, uint64_t *out_stop) {

@@ -99,6 +99,13 @@ void mscrt_note_changes(mscrt_changes *c, const mscrt_record *r, uint64_t versio
   }
 }
 
+void mscrt_forget_changes(mscrt_changes *c) {
+  for (uint32_t k = 0; k < c->num; k++) {
+    c->value[k].whole = 0;
+    for (uint64_t b = 0; b < c->value[k].num; b++) c->value[k].block[b] = 0;
+  }
+}
+
 /* ---- changes ---- */
 
 /* Adds a span, as a part of the last one if it begins where that ends within the same value. */

@@ -10,6 +10,8 @@ typedef struct mscrt_changes mscrt_changes;
 
 /* Begins to note changes of the values of one server's share. */
 mscrt_status *mscrt_changes_new(const mscrt_shares *shares, const mscrt_share *share, mscrt_changes **out_changes);
+/* Forgets all versions: all calls are to be noted with later ones than those that are asked for. */
+void mscrt_forget_changes(mscrt_changes *c);
 void mscrt_changes_free(mscrt_changes *c);
 /* Notes what a call, which has run, has written: rows of a table that it has updated lazily, all of other values. */
 void mscrt_note_changes(mscrt_changes *c, const mscrt_record *call, uint64_t version);

@@ -6,6 +6,7 @@
 
 #include "runtime/comm/tcp.h"
 #include "runtime/execute/execute.h"
+#include "runtime/job/job.h"
 #include "runtime/memory/memory.h"
 #include "runtime/server/answer_push_pull.h"
 #include "runtime/server/share.h"
@@ -16,6 +17,7 @@ struct mscrt_pushing {
   mscrt_shares shares;
   int *fd;     /* of each server, or of its copy */
   bool *lost;  /* of each server: it was lost, and its copy is asked */
+  bool *puts;  /* of each server: worker 0 is to give it all that it has before the next step */
   char **kept; /* for each server: the gradients that this rank pushes in this step, in memory lent to it */
   mscrt_lent *lent;
   bool *takes;     /* of each server, or its copy: gradients and values go through the lent memory */
@@ -23,6 +25,7 @@ struct mscrt_pushing {
   uint64_t *has;   /* of each server: the version of its values that this rank has; MSCRT_NO_VERSION: none */
   mscrt_changes_told told; /* of the pull under way */
   uint64_t step;   /* number of pushes so far */
+  mscrt_join join; /* how this rank joins */
   uint64_t stop;   /* the number of pushes after which all workers stop; MSCRT_NO_STOP: not decided */
   uint32_t number; /* mscrt_push_scalar: the parameter ... */
   double value;    /* ... and its new value */
@@ -52,6 +55,16 @@ mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd)
 /* The number by which servers know this rank. */
 static int worker_of(const mscrt_pushing *p) { return p->c->o.rank - p->shares.first_rank; }
 
+/* Joins the server, or its copy, to which fd[i] is a connection. */
+static mscrt_status *join_server(mscrt_pushing *p, int i) {
+  uint64_t step, wanted = p->shares.share[i].push_bytes ? p->step : 0; /* nobody pushes to a server without a share */
+  mscrt_join join = p->join;
+  if (join.begin != MSCRT_NO_VERSION) join.begin = wanted;
+  mscrt_status *s = mscrt_ask_join(p->fd[i], &join, p->c->o.timeout_ms, &step, &p->puts[i]);
+  if (s || step == wanted) return s;
+  return mscrt_fail(MSCRT_PEER, "it is at step %" PRIu64 " of another run", step);
+}
+
 static mscrt_status *lend_memory(mscrt_pushing *p, int i) {
   return mscrt_ask_lend(p->fd[i], worker_of(p), &p->lent[i], p->c->o.timeout_ms, &p->takes[i]);
 }
@@ -59,13 +72,11 @@ static mscrt_status *lend_memory(mscrt_pushing *p, int i) {
 static mscrt_status *connect_to_servers(mscrt_pushing *p) {
   const mscrt_options *o = &p->c->o;
   for (int i = 0; i < p->shares.num; i++) {
-    uint64_t step;
     int number = mscrt_server_of_stage(p->c, i);
-    mscrt_status *s = mscrt_dial_server(o, number, &p->fd[i]);
-    if (!s) s = mscrt_ask_join(p->fd[i], worker_of(p), o->timeout_ms, &step);
+    mscrt_status *s = mscrt_dial_server(o, number + p->lost[i] * o->servers, &p->fd[i]);
+    if (!s) s = join_server(p, i);
     if (!s) s = lend_memory(p, i);
     if (s) return mscrt_add_prefix(s, "rank %d: server %d", o->rank, number);
-    if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", number, step);
   }
   return NULL;
 }
@@ -81,6 +92,7 @@ static bool switch_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
   close(p->fd[i]);
   p->fd[i] = -1, p->lost[i] = true;
   mscrt_status *s = mscrt_dial_server(o, o->servers + mscrt_server_of_stage(p->c, i), &p->fd[i]);
+  if (!s && p->c->kept) s = join_server(p, i);
   if (!s) s = lend_memory(p, i);
   mscrt_status_free(s);
   return !s;
@@ -104,12 +116,19 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
   uint64_t most = 0;
   MSCRT_CHECK(mscrt_new_array(&p, 1));
   p->c = c, p->stop = MSCRT_NO_STOP;
+  p->step = c->recovery.from_peers ? c->kept->live_pushes : 0;
   MSCRT_GOTO(mscrt_shares_new(c, &p->shares));
   MSCRT_GOTO(mscrt_new_array(&p->fd, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) p->fd[i] = -1;
   MSCRT_GOTO(mscrt_new_array(&p->has, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) p->has[i] = MSCRT_NO_VERSION;
+  p->join = (mscrt_join){.worker = worker_of(p),
+                         .epoch = c->kept ? c->kept->epoch : 0,
+                         .begin = c->recovery.from_peers ? p->step : MSCRT_NO_VERSION};
+  MSCRT_GOTO(mscrt_new_array(&p->puts, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->lost, p->shares.num));
+  for (int i = 0; i < p->shares.num; i++)
+    p->lost[i] = c->kept && (c->kept->lost_servers >> mscrt_server_of_stage(c, i) & 1);
   MSCRT_GOTO(mscrt_new_array(&p->kept, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->takes, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->lent, p->shares.num));
@@ -141,6 +160,7 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done) {
   free(p->takes);
   free(p->kept);
   free(p->lost);
+  free(p->puts);
   free(p->fd);
   free(p->values);
   free(p->has);
@@ -212,11 +232,60 @@ static mscrt_status *pull_values(mscrt_context *c, mscrt_pushing *p, int i) {
   return NULL;
 }
 
-mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
-  if (!p->any) return NULL;
+static mscrt_status *push_and_pull(mscrt_context *c, mscrt_pushing *p) {
   for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, push_gradients));
   for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_server_or_copy(c, p, i, pull_values));
+  return NULL;
+}
+
+/* Where a lost worker can be replaced, servers drop those who wait for it. Then no worker ends the step, as the lost
+ * one does not come to its end: whoever waits there for all is told who is lost. */
+static mscrt_status *find_lost_worker(mscrt_context *c, mscrt_status *s) {
+  uint64_t none;
+  if (!c->kept || mscrt_status_code(s) != MSCRT_PEER) return s;
+  mscrt_status *lost = mscrt_max(c, 0, &none);
+  mscrt_status_free(lost ? s : NULL);
+  return lost ? lost : s;
+}
+
+mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
+  if (!p->any) return NULL;
+  mscrt_status *s = push_and_pull(c, p);
+  if (s) return find_lost_worker(c, s);
   p->step++, p->any = false;
+  return NULL;
+}
+
+uint64_t mscrt_num_pushes(const mscrt_context *c) { return c->pushing ? c->pushing->step : 0; }
+
+uint64_t mscrt_lost_servers(const mscrt_context *c) {
+  const mscrt_pushing *p = c->pushing;
+  uint64_t lost = 0;
+  for (int i = 0; p && i < p->shares.num; i++) lost |= (uint64_t)p->lost[i] << mscrt_server_of_stage(c, i);
+  return lost;
+}
+
+/* ---- values that workers give to servers ---- */
+
+static mscrt_status *put_all(mscrt_context *c, mscrt_pushing *p, int i) {
+  const mscrt_share *share = &p->shares.share[i];
+  uint64_t bytes = mscrt_all_bytes(share);
+  uint32_t num = share->num_values + share->num_states + share->num_others;
+  char *all;
+  MSCRT_CHECK(mscrt_allocate((void **)&all, (size_t)bytes + 1, 1));
+  for (uint64_t k = 0, at = 0; k < num; at += share->value[k++].bytes)
+    memcpy(all + at, mscrt_address_of(c, share->value[k].v->ref, 0), share->value[k].bytes);
+  mscrt_status *s = mscrt_ask_put(p->fd[i], worker_of(p), bytes, all, c->o.timeout_ms);
+  free(all);
+  return s;
+}
+
+mscrt_status *mscrt_put_values(mscrt_context *c) {
+  mscrt_pushing *p = c->pushing;
+  for (int i = 0; p && i < p->shares.num; i++) {
+    if (p->puts[i] && !worker_of(p)) MSCRT_CHECK(ask_server_or_copy(c, p, i, put_all));
+    p->puts[i] = false;
+  }
   return NULL;
 }
 

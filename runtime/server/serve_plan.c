@@ -7,6 +7,7 @@
 
 #include "runtime/comm/address.h"
 #include "runtime/execute/execute.h"
+#include "runtime/job/job.h"
 #include "runtime/memory/memory.h"
 #include "runtime/server/changes.h"
 #include "runtime/subnormal.h"
@@ -20,6 +21,7 @@ typedef struct {
   mscrt_changes *changes;
   char *values, *state;
   mscrt_status *failure; /* of an update */
+  bool goes_on;          /* with what it had when it served other workers */
 } plan_server;
 
 /* Puts together what workers have pushed of a value that is gathered.  The part of a worker that is not in this update
@@ -74,6 +76,64 @@ static const void *copy_state(void *user) {
   return p->state;
 }
 
+/* ---- workers that come in the place of lost ones ---- */
+
+static uint32_t num_kept(const mscrt_share *own) { return own->num_values + own->num_states + own->num_others; }
+
+/* Workers of whom one is lost may go back to before the last update, and this server then has to. */
+static void keep_before_update(plan_server *p, uint64_t step) {
+  mscrt_kept *k = p->c->kept;
+  for (uint32_t i = 0; k && i < num_kept(p->own); i++) {
+    const mscrt_served_value *v = &p->own->value[i];
+    memcpy(k->border + mscrt_state_at(p->c->plan, v->v), mscrt_address_of(p->c, v->v->ref, 0), v->bytes);
+  }
+  if (k) k->border_step = (int64_t)step;
+}
+
+static bool go_to_version(void *user, uint64_t version) {
+  plan_server *p = user;
+  mscrt_kept *k = p->c->kept;
+  bool anew = version == MSCRT_NO_VERSION, back = !anew && (int64_t)version != k->live_step;
+  if (back && (int64_t)version != k->border_step) return false;
+  for (uint32_t i = 0; back && i < num_kept(p->own); i++) {
+    const mscrt_served_value *v = &p->own->value[i];
+    memcpy(mscrt_address_of(p->c, v->v->ref, 0), k->border + mscrt_state_at(p->c->plan, v->v), v->bytes);
+  }
+  k->live_step = anew ? 0 : (int64_t)version;
+  if (anew || back) k->border_step = -1;
+  mscrt_forget_changes(p->changes);
+  copy_values(p, MSCRT_NO_VERSION);
+  return true;
+}
+
+static void put_all(void *user, const void *all) {
+  plan_server *p = user;
+  const char *from = all;
+  for (uint32_t i = 0; i < num_kept(p->own); from += p->own->value[i++].bytes)
+    memcpy(mscrt_address_of(p->c, p->own->value[i].v->ref, 0), from, p->own->value[i].bytes);
+  copy_values(p, MSCRT_NO_VERSION);
+}
+
+/* Notes which parameters this server has; of one that goes on, refuses those that it did not have before. */
+static mscrt_status *note_served(const plan_server *p) {
+  mscrt_kept *k = p->c->kept;
+  const mscrt_plan *plan = p->c->plan;
+  if (!k) return NULL;
+  if (!p->goes_on) MSCRT_CHECK(mscrt_new_array(&k->served, plan->num_parameters));
+  for (uint32_t i = 0; i < num_kept(p->own); i++) {
+    const mscrt_variable *v = p->own->value[i].v;
+    bool *served = &k->served[v - plan->parameter];
+    if (p->goes_on && !*served)
+      return mscrt_fail(MSCRT_INPUT, "server %d of the plan for %d ranks has %s, which another one had before",
+                        p->c->o.server - 1, p->c->o.ranks, v->name);
+    *served = true;
+  }
+  k->is_live = true;
+  return NULL;
+}
+
+/* ---- updates ---- */
+
 static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char *sums) {
   uint32_t number = 0;
   static const mscrt_slots first;
@@ -98,7 +158,9 @@ static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char 
 static void update(void *user, uint64_t step, int64_t first, int64_t num, const void *gradient, void *values) {
   plan_server *p = user;
   (void)first, (void)num, (void)values;
+  keep_before_update(p, step);
   if (!p->failure) p->failure = run_served_calls(p, step, gradient);
+  if (p->c->kept) p->c->kept->live_step = (int64_t)step + 1;
   copy_values(p, step);
 }
 
@@ -131,6 +193,17 @@ static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
   return mscrt_listen(&at, p->c->o.token != NULL, out_fd);
 }
 
+/* Connects to the copy of this server, if it has one; a copy that was lost before does not answer. */
+static mscrt_status *connect_to_copy(plan_server *p, int *out_fd) {
+  const mscrt_options *o = &p->c->o;
+  if (!has_copy(p->c)) return NULL;
+  mscrt_status *s = mscrt_dial_server(o, o->server - 1 + o->servers, out_fd);
+  if (!s || !p->goes_on || mscrt_status_code(s) != MSCRT_PEER) return s;
+  log_lost_copy(p, mscrt_status_text(s));
+  mscrt_status_free(s);
+  return NULL;
+}
+
 static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int listener, int backup) {
   mscrt_shard *shard = NULL;
   bool asynchronous = plan_plan_asynchronous(p->c->plan->root);
@@ -160,7 +233,7 @@ static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int liste
                            .changes = find_changes,
                            .listener = listener,
                            .key = key->library ? key : NULL,
-                           .stop = -1,
+                           .stop = p->c->wake,
                            .backup = backup,
                            .backup_ms = p->c->o.timeout_ms,
                            .alone = log_lost_copy,
@@ -170,6 +243,8 @@ static mscrt_status *serve_share(plan_server *p, const mscrt_key *key, int liste
                            .set = set_number,
                            .user = p,
                            .until_left = true};
+  if (p->c->kept) serving.begin = go_to_version, serving.put = put_all, serving.put_bytes = mscrt_all_bytes(p->own);
+  if (p->goes_on) serving.epoch = MSCRT_NO_EPOCH;
   mscrt_status *s = mscrt_serve(&serving);
   if (serving.backup >= 0) close(serving.backup);
   mscrt_shard_free(shard);
@@ -188,10 +263,12 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   p.own = &p.shares.share[(c->o.server - 1) % c->o.servers / (int)c->plan->num_stages];
   MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
   MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
+  p.goes_on = mscrt_goes_on_serving(c);
+  MSCRT_GOTO(note_served(&p));
   MSCRT_GOTO(mscrt_changes_new(&p.shares, p.own, &p.changes));
   MSCRT_GOTO(mscrt_key_open(c->o.token, &key));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
-  if (has_copy(c)) MSCRT_GOTO(mscrt_dial_server(&c->o, c->o.server - 1 + c->o.servers, &backup));
+  MSCRT_GOTO(connect_to_copy(&p, &backup));
   uint32_t mode = mscrt_flush_subnormal();
   s = serve_share(&p, &key, listener, backup);
   mscrt_restore_subnormal(mode);
@@ -202,6 +279,7 @@ fail:
   free(p.values);
   free(p.state);
   mscrt_shares_free(&p.shares);
+  if (!s && !p.failure && atomic_load(&c->cancelled)) s = mscrt_fail(MSCRT_CANCELLED, "the server was told to end");
   if (p.failure) mscrt_status_free(s), s = p.failure;
   return s;
 }

@@ -114,6 +114,10 @@ uint64_t mscrt_served_bytes(const mscrt_served_part *p) {
   return mscrt_is_gathered(p) ? e->src_bytes : (uint64_t)e->elems * mscrt_dtype_bytes(e->dtype);
 }
 
+uint64_t mscrt_all_bytes(const mscrt_share *share) {
+  return share->value_bytes + share->state_bytes + share->other_bytes;
+}
+
 static mscrt_status *list_part(sharing *s, const mscrt_record *r, uint32_t number) {
   const mscrt_exchange *e = r->part[number].e;
   s->part[s->num_parts++] = (mscrt_served_part){.record = r, .part = number, .at = s->num_calls};
@@ -193,6 +197,26 @@ static bool updates(const sharing *s, int server, const mscrt_variable *v) {
   return false;
 }
 
+/* True if each worker updates the variable, and each server does, or it is a number that can be set. */
+static bool is_of_both(const sharing *s, const mscrt_variable *v) {
+  if (v->stage != s->c->stage) return false;
+  if (mscrt_is_scalar(v)) return true;
+  for (uint32_t i = 0; i < s->out->num_sections; i++)
+    for (uint32_t k = 0; k < s->out->section[i]->num_calls; k++) {
+      const mscrt_record *r = &s->out->section[i]->call[k];
+      for (uint32_t b = 0; b < r->num_buffers && r->served == MSCRT_BY_BOTH; b++)
+        if (r->ref[b].written && mscrt_refs_overlap(v->ref, r->ref[b])) return true;
+    }
+  return false;
+}
+
+/* Appends a variable to those of a share; *bytes: of those before it, counted on. */
+static void list_value(mscrt_share *share, const mscrt_variable *v, uint64_t *bytes) {
+  uint32_t at = share->num_values + share->num_states + share->num_others;
+  share->value[at] = (mscrt_served_value){v, *bytes, v->ref.bytes};
+  *bytes += v->ref.bytes;
+}
+
 /* Gives the parts that a server needs places in a push: those that are gathered, or those that are summed. */
 static void place_parts(const sharing *s, int server, bool gathered, mscrt_share *share) {
   for (uint32_t i = 0; i < s->num_parts; i++) {
@@ -216,15 +240,17 @@ static mscrt_status *make_share(sharing *s, int server) {
   for (uint32_t i = 0; i < s->c->plan->num_parameters; i++) {
     const mscrt_variable *v = &s->c->plan->parameter[i];
     if (v->state || !updates(s, server, v)) continue;
-    share->value[share->num_values++] = (mscrt_served_value){v, share->value_bytes, v->ref.bytes};
-    share->value_bytes += v->ref.bytes;
+    list_value(share, v, &share->value_bytes), share->num_values++;
   }
   for (uint32_t i = 0; i < s->c->plan->num_parameters; i++) {
     const mscrt_variable *v = &s->c->plan->parameter[i];
     if (!v->state || !updates(s, server, v)) continue;
-    share->value[share->num_values + share->num_states++] =
-        (mscrt_served_value){v, share->state_bytes, v->ref.bytes};
-    share->state_bytes += v->ref.bytes;
+    list_value(share, v, &share->state_bytes), share->num_states++;
+  }
+  for (uint32_t i = 0; i < s->c->plan->num_parameters; i++) {
+    const mscrt_variable *v = &s->c->plan->parameter[i];
+    if (updates(s, server, v) || !is_of_both(s, v)) continue;
+    list_value(share, v, &share->other_bytes), share->num_others++;
   }
   return NULL;
 }

@@ -19,13 +19,16 @@ typedef struct {
 } mscrt_served_value;
 
 typedef struct {
-  uint32_t num_parts, num_values, num_states;
+  uint32_t num_parts, num_values, num_states, num_others;
   mscrt_served_part *part;   /* in the order of the plan; in a push sums come first, then what is gathered */
-  mscrt_served_value *value; /* parameters, and behind them state, whose `at` counts anew */
+  /* parameters, behind them state, behind this what workers have too: what their own calls and the server's update, as
+   * the number of the step, and numbers that can be set. `at` counts anew in each of the three. */
+  mscrt_served_value *value;
   int64_t elems;             /* of a push that are summed */
   uint64_t push_bytes;       /* of a push in all */
   uint64_t value_bytes;      /* of a pull, and ... */
   uint64_t state_bytes;      /* ... of a pull of the state, for a checkpoint */
+  uint64_t other_bytes;
   bool *runs;                /* by number of a served call: this server runs it */
 } mscrt_share;
 
@@ -44,6 +47,8 @@ mscrt_status *mscrt_shares_new(const mscrt_context *c, mscrt_shares *out_shares)
 /* Returns the number, among all servers of the job, of a server of the context's stage. */
 int mscrt_server_of_stage(const mscrt_context *c, int number);
 void mscrt_shares_free(mscrt_shares *s);
+/* Returns the bytes of all that a server has of its share. */
+uint64_t mscrt_all_bytes(const mscrt_share *share);
 /* True if a served value is gathered, not summed. */
 bool mscrt_is_gathered(const mscrt_served_part *p);
 /* Returns the bytes of a worker's source of a served value, as large as that of any worker. */
@@ -68,6 +73,13 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done);
 void mscrt_keep_gradient(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots);
 /* Pushes the gradients kept in this step, and pulls the parameters when this worker may go on. */
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p);
+/* Where all ranks begin anew, with values of a checkpoint or the initial ones, while servers have others: gives servers
+ * these. To be called before each step of training; without servers it does nothing. */
+mscrt_status *mscrt_put_values(mscrt_context *c);
+/* Returns how often this rank has pushed its gradients; 0 without servers. */
+uint64_t mscrt_num_pushes(const mscrt_context *c);
+/* Returns the servers that this rank has lost, and whose copies it asks: bit i is server i of the job. */
+uint64_t mscrt_lost_servers(const mscrt_context *c);
 /* Tells the servers the new value of a number of the plan; every rank calls it, rank 0 tells. */
 mscrt_status *mscrt_push_scalar(mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value);
 /* Pulls the parameters as they are after the last step of all workers, so that all workers have the same; every worker

@@ -214,9 +214,10 @@ static void workers_leave_and_join(void **state) {
   (void)state;
   mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .workers = 3, .sync = true};
   server s[2];
-  int fd[2];
+  int fd[3];
   float value;
   uint64_t version, step = 9;
+  bool awaits;
   mscrt_push_end end;
   s[1] = start_server(NULL, o);
   s[0] = start_server(&s[1], o);
@@ -229,19 +230,23 @@ static void workers_leave_and_join(void **state) {
   assert_true(value == 2 && version == 1);
   kill(s[0].pid, SIGKILL);
   assert_true(WIFSIGNALED(end_server(&s[0])));
-  fd[1] = dial(s[1].address);
+  fd[1] = dial(s[1].address), fd[2] = dial(s[1].address);
   expect_ok(mscrt_ask_leave(fd[1], 2, PATIENCE_MS));
   expect_ok(mscrt_ask_pull(fd[1], 4, 1, 1, NULL, PATIENCE_MS, &value, &version, NULL));
   assert_true(value == 2 && version == 1);
-  for (int i = 0; i < 2; i++) expect_ok(mscrt_ask_join(fd[1], 2, PATIENCE_MS, &step));
+  for (int i = 0; i < 2; i++)
+    expect_ok(mscrt_ask_join(fd[1], &(mscrt_join){.worker = 2}, PATIENCE_MS, &step, &awaits));
   assert_int_equal(step, 1);
   for (int w = 0; w < 3; w++)
     expect_ok(mscrt_ask_push(fd[1], 4, &(mscrt_push){.worker = w, .step = 1, .num = 1, .gradient = &(float){1}},
                              PATIENCE_MS, &end));
   expect_ok(mscrt_ask_pull(fd[1], 4, 2, 1, NULL, PATIENCE_MS, &value, &version, NULL));
   assert_true(value == 5 && version == 2);
-  expect_text(mscrt_ask_join(fd[1], 3, PATIENCE_MS, &step), MSCRT_ARGUMENT, "refuses what worker 3 asks");
-  close(fd[0]), close(fd[1]);
+  expect_text(mscrt_ask_join(fd[1], &(mscrt_join){.worker = 3}, PATIENCE_MS, &step, &awaits), MSCRT_ARGUMENT,
+              "refuses what worker 3 asks");
+  expect_text(mscrt_ask_join(fd[2], &(mscrt_join){.worker = 0, .epoch = 1, .begin = 2}, PATIENCE_MS, &step, &awaits),
+              MSCRT_ARGUMENT, "refuses what worker 0 asks"); /* it cannot go back, so nobody can begin again */
+  close(fd[0]), close(fd[1]), close(fd[2]);
   assert_int_equal(end_server(&s[1]), 0);
 }
 

@@ -297,6 +297,27 @@ static void nobody_waits_for_who_has_left(void **state) {
   mscrt_shard_free(s);
 }
 
+/* Two workers have pushed the step of version 1, of which one is lost: all run it again, also who had left. */
+static void workers_begin_again_at_a_version(void **state) {
+  (void)state;
+  float values[MOST] = {0};
+  mscrt_shard *s;
+  expect_ok(mscrt_shard_new(&(mscrt_shard_options){.dtype = MSCRT_F32, .rows = 1, .columns = MOST, .workers = 3,
+                                                   .sync = true, .values = values, .update = count}, &s));
+  expect_ok(mscrt_shard_leave(s, 2));
+  expect_ok(push_one(s, 0, 0, 1));
+  expect_ok(push_one(s, 1, 0, 2));
+  expect_ok(push_one(s, 0, 1, 64));
+  mscrt_shard_begin(s, 1);
+  assert_true(mscrt_shard_num_members(s) == 3 && mscrt_shard_version(s) == 1 && mscrt_shard_may_pull(s, 0));
+  for (int w = 0; w < 3; w++) expect_ok(push_one(s, w, 1, 4));
+  assert_true(mscrt_shard_version(s) == 2 && values[0] == 3 + 12);
+  mscrt_shard_begin(s, 0);
+  expect_ok(push_one(s, 2, 0, 8));
+  assert_true(mscrt_shard_version(s) == 0 && mscrt_shard_may_pull(s, 1) && !mscrt_shard_may_pull(s, 2));
+  mscrt_shard_free(s);
+}
+
 static void bad_pushes_change_nothing(void **state) {
   (void)state;
   float values[4 * MOST] = {0}, gradient[4 * MOST] = {1};
@@ -340,6 +361,7 @@ int main(void) {
       cmocka_unit_test(staleness_is_never_exceeded),
       cmocka_unit_test(updates_read_what_is_not_summed),
       cmocka_unit_test(nobody_waits_for_who_has_left),
+      cmocka_unit_test(workers_begin_again_at_a_version),
       cmocka_unit_test(bad_pushes_change_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

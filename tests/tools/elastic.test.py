@@ -5,13 +5,12 @@ of that step. Also: state that no rank has any more, a stopped rank, what is ref
 import json
 import os
 import random
-import re
 import signal
 import subprocess
-import time
 
+import resized
 from expect import MSC, Expect, write
-from paced import Paced
+from resized import RUN, Run, children, losses
 from small_models import two_products, write_samples
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
@@ -21,7 +20,6 @@ rng = random.Random(int(os.environ.get("MSC_TEST_SEED", "1")))
 MODEL = two_products(batch=12, hidden=600, init=0.03, lr=1e-3)
 write("net.mlir", MODEL)
 write_samples(60)
-RUN = "--trust-native --data x=x.idx y=y.idx --seed 5 --json --threads 1 --timeout 30"
 DP = "--set parallel_mode=data_parallel --set elastic=true"
 ZERO = "--set zero=1 --set parallel_optimizer_config={\"parallel_optimizer_threshold\":0}"
 PLANS = {"dp4": (4, [2, 1], f"--set device_num=4 {DP}"),
@@ -36,72 +34,8 @@ for name, (ranks, smaller, keys) in PLANS.items():
 expect(f"compile net.mlir -o plain.bin --set device_num=2 --set parallel_mode=data_parallel", 0, None)
 
 
-def losses(text):
-    return {line["step"]: line["loss"] for line in map(json.loads, text.splitlines()) if "step" in line}
-
-
-made = {}
-
-
-def fresh(plan, ranks, begin, end, before):
-    """The losses of steps begin + 1 to end on so many ranks, from the checkpoint of step `begin` of a run on `before`:
-    a list of (ranks, until which step)."""
-    key = (plan, ranks, begin, end, tuple(before))
-    if key not in made:
-        folder = f"fresh-{len(made)}"
-        for i, (num, until) in enumerate([*before, (ranks, end)]):
-            run = expect(f"run {plan}.bin -n {num} {RUN} --steps {until} --ckpt-dir {folder} --ckpt-keep 1"
-                         f"{' --resume' if i else ''}", 0, None)
-        made[key] = losses(run.stdout.decode())
-    return made[key]
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return list(map(int, file.read().split()))
-
-
-class Run(Paced):
-    def __init__(self, plan, steps, more=""):
-        self.plan, self.steps = plan, steps
-        super().__init__([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), *more.split()])
-
-    def kill(self, *numbers, by=signal.SIGKILL):
-        """Kills processes by their place among those that live, and waits until the others go on. The seconds."""
-        pids, begun = children(self.process.pid), time.monotonic()
-        for number in numbers:
-            os.kill(pids[number], by)
-        self.go_on()
-        return time.monotonic() - begun
-
-    def more(self):
-        self.process.send_signal(signal.SIGUSR2)
-        self.go_on()
-
-    def go_on(self):
-        before = self.said.count(" on at step ")
-        self.read_until(lambda: self.said.count(" on at step ") > before and self.said.endswith("\n"))
-
-    def end(self):
-        code = super().end()
-        self.changes = [(int(a), int(b)) for a, b in re.findall(r"(\d+) ranks? goe?s? on at step (\d+)", self.said)]
-        return code, self.out
-
-
-def check(name, run, ranks, wanted):
-    """Every piece of the run is that of fresh ranks from its beginning."""
-    code, out = run.end()
-    expect.check(f"{name}: exit code {code}: {run.said}", code == 0)
-    expect.check(f"{name}: {run.changes} ranks, not {wanted}: {run.said}", [num for num, _ in run.changes] == wanted)
-    got, before, now, begin = losses(out), [], ranks, 0
-    for num, step in [*run.changes, (0, run.steps)]:
-        piece = fresh(run.plan, now, begin, step, before) if step > begin else {}
-        wrong = [s for s in range(begin + 1, step + 1) if got.get(s) != piece.get(s)]
-        expect.check(f"{name}: on {now} ranks from step {begin} on, step {wrong[:1]}: {got.get((wrong or [0])[0])}",
-                     not wrong)
-        if step > begin:
-            before.append((now, step))
-        now, begin = num, step
+def check(*words):
+    resized.check(expect, *words)
 
 
 STEPS = 3000

@@ -162,6 +162,7 @@ static bool replace_rank(launcher *w, int r) {
     w->ranks.status[r] = 0;
     return true;
   }
+  if (r >= w->job->ranks) return false; /* nobody has what a server had */
   bool again = w->replaced && start_rank(w, r);
   w->replaced -= again;
   if (!again && !w->job->decide) return false;
@@ -176,7 +177,7 @@ static bool replace_rank(launcher *w, int r) {
 static void fill_places(launcher *w) {
   bool any = false;
   if (w->ranks.asked || w->failed) return;
-  for (int r = 0; r < w->ranks.num; r++)
+  for (int r = 0; r < w->job->ranks; r++)
     if (w->ranks.ended[r] && start_rank(w, r)) any = true;
   if (any) decide_anew(w, -1);
 }

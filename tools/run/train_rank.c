@@ -360,12 +360,17 @@ static mscrt_status *become_decided_rank(training *t) {
   return t->plan == before ? NULL : open_data_again(t);
 }
 
+/* Where the ranks of this round meet. */
+static const char *address_of_round(training *t) {
+  snprintf(t->round_address, sizeof t->round_address, "%s-%u", t->address, t->round.number);
+  return t->round_address;
+}
+
 /* Meets the other ranks of this round, for as long as there is no newer decision; *out_s: a failure other than that. */
 static bool meet_in_round(training *t, const mscrt_kept *kept, mscrt_status **out_s) {
   double end = now_ms() + 1000 * cli_number(t->c, "timeout", 300);
-  snprintf(t->round_address, sizeof t->round_address, "%s-%u", t->address, t->round.number);
   mscrt_options o = options_of_rank(t);
-  o.address = t->ranks > 1 ? t->round_address : NULL;
+  o.address = t->ranks > 1 ? address_of_round(t) : NULL;
   o.meet_ms = MEET_MS;
   do {
     mscrt_status_free(*out_s);
@@ -429,20 +434,67 @@ static void pin_order(const training *t) {
   json_decref(config);
 }
 
-/* Runs a parameter server: it begins with the ranks' weights, and serves until the ranks have ended. */
-static int run_server_of(training *t, int server, const launcher_line *line) {
-  mscrt_options o = options_of_rank(t);
-  o.rank = 0, o.server = server;
-  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
-  if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
-  if (!s && t->init) s = mscrt_load(t->ctx, t->init);
-  if (!s && cli_flag(t->c, "resume") && t->resumed >= 0) {
+/* Tells a server to end when there is a newer decision about the number of ranks, or all work is done. */
+static void *end_server_in_time(void *arg) {
+  training *t = arg;
+  while (!atomic_load(&t->served) && !t->progress->finished && elastic_newest(t->elastic) == t->round.number)
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  mscrt_cancel(t->ctx);
+  return NULL;
+}
+
+/* Runs a parameter server: it begins with the ranks' weights or with what it kept, and serves until the ranks have
+ * ended. */
+static mscrt_status *serve(training *t, const mscrt_options *o, const mscrt_kept *kept) {
+  mscrt_recovery r = {.struct_size = sizeof r};
+  pthread_t watcher;
+  mscrt_status *s = mscrt_open_with(t->plan, o, kept, &t->ctx);
+  if (s) return s;
+  mscrt_get_recovery(t->ctx, &r);
+  bool begins = !r.from_peers;
+  if (begins && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
+  if (begins && !s && t->init) s = mscrt_load(t->ctx, t->init);
+  if (begins && !s && cli_flag(t->c, "resume") && t->resumed >= 0) {
     char path[CHECKPOINT_PATH];
     checkpoint_path(cli_text(t->c, "ckpt-dir"), t->resumed, path);
     s = mscrt_resume(t->ctx, path);
   }
+  if (s || !t->elastic) return s ? s : mscrt_run_server(t->ctx);
+  atomic_store(&t->served, false);
+  bool watched = pthread_create(&watcher, NULL, end_server_in_time, t) == 0;
+  s = watched ? mscrt_run_server(t->ctx) : mscrt_fail(MSCRT_ENVIRONMENT, "a server cannot start a thread");
+  atomic_store(&t->served, true);
+  if (watched) pthread_join(watcher, NULL);
+  return s;
+}
+
+/* Serves the ranks of one decision after the other. */
+static mscrt_status *serve_elastic(training *t, mscrt_options *o) {
+  mscrt_kept *kept = NULL;
+  mscrt_status *s = NULL;
+  for (bool again = true; again && !s;) {
+    t->round = elastic_round_of(t->elastic, 0);
+    t->plan = t->family[t->round.plan];
+    o->ranks = mscrt_plan_ranks(t->plan), o->address = address_of_round(t);
+    if (kept) o->meet_ms = MEET_MS;
+    s = serve(t, o, kept);
+    mscrt_kept_free(kept);
+    kept = NULL;
+    again = mscrt_status_code(s) == MSCRT_CANCELLED;
+    if (!again) break;
+    mscrt_status_free(s);
+    s = t->progress->finished ? NULL : mscrt_leave(&t->ctx, &kept);
+    again = kept != NULL;
+  }
+  mscrt_kept_free(kept);
+  return s;
+}
+
+static int run_server_of(training *t, int server, const launcher_line *line) {
+  mscrt_options o = options_of_rank(t);
+  o.rank = 0, o.server = server;
   if (cli_text(t->c, "ckpt-dir")) signal(SIGTERM, SIG_IGN); /* ranks that were told to end save its state first */
-  if (!s) s = mscrt_run_server(t->ctx);
+  mscrt_status *s = t->elastic ? serve_elastic(t, &o) : serve(t, &o, NULL);
   int code = status_of_rank(t->c, line, MSC_E_DATA, s);
   mscrt_close(t->ctx);
   return code;
@@ -451,7 +503,8 @@ static int run_server_of(training *t, int server, const launcher_line *line) {
 int run_training_rank(void *arg, int rank, const launcher_line *line) {
   training *t = arg;
   t->process = rank;
-  if (rank >= t->ranks && !t->elastic) return run_server_of(t, rank - t->ranks + 1, line);
+  int workers = t->elastic ? elastic_processes(t->elastic) : t->ranks;
+  if (rank >= workers) return run_server_of(t, rank - workers + 1, line);
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
   if (!t->elastic) t->pids[rank] = getpid();

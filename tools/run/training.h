@@ -5,6 +5,7 @@
 #define MSC_TOOLS_TRAINING_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "runtime/mscrt.h"
 #include "tools/cli.h"
@@ -70,6 +71,7 @@ typedef struct {
   int rank, process;    /* process: the number of this one among ranks and spares */
   elastic_round round;
   char round_address[64]; /* where ranks of this round meet; the context reads it as long as it is open */
+  atomic_bool served;   /* by a server: it has ended */
   bool leaves;          /* at the end of a step, as there is a newer decision about the number of ranks */
   double *ms;           /* of each step that this run did */
   int64_t ms_room;
