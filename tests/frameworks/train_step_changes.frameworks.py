@@ -368,6 +368,30 @@ def gradients():
         assert all(p.grad is None for p in module.parameters())
 
 
+# ---- modes of parts ----
+
+
+def norms_and_dropout():
+    # no biases before norms: their gradients are rounding alone
+    norms = nn.Linear(8, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 6, bias=False), nn.BatchNorm1d(6)
+    return nn.Sequential(*norms, nn.Dropout(0.5), nn.Linear(6, 4))
+
+
+@use(norms_and_dropout, sgd)
+def modes_of_parts(step, module, optimizer):
+    """A frozen norm, and dropout that is off, in a module that trains; then the other norm, then none."""
+    module[5].eval()
+    told = []
+    for frozen in ((1,), (4,), (), (1, 4)):
+        for i in (1, 4):
+            module[i].train(i not in frozen)
+            module[i].requires_grad_(i not in frozen)
+        told += [step(*data()), step(*data())]
+        assert [i for i in (1, 4) if not module[i].training] == list(frozen) and module.training
+    assert not module[5].training
+    return told
+
+
 def hooks():
     hangers = {
         "hooks on gradients": (

@@ -247,7 +247,7 @@ def capture(module, args, words, loss, labels, outputs, dimensions=None, trains=
     what torch.export takes as dynamic_shapes, for each value given; trains: gradients are wanted.  Raises Error with
     PyTorch's reason where it cannot export."""
     step = Step(module, loss, len(args), list(words), len(labels), outputs)
-    step.train(module.training)
+    step.training = module.training  # its parts have modes of their own
     values = tuple(args) + tuple(words.values()) + tuple(labels.values())
     calls = []
     if trains:
