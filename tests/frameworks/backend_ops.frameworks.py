@@ -105,6 +105,17 @@ for words in (dict(mode="sum"), dict(mode="mean", padding_idx=1), dict(mode="max
 call("embedding_bag, weights", lambda t, v: F.embedding_bag(bag, t, torch.tensor([0, 2, 4]), per_sample_weights=v,
                                                             include_last_offset=True, mode="sum"), x, x[0])
 
+# ---- layers that PyTorch has as one call in evaluation ----
+
+hidden = torch.randn(3, 5, 16)
+causal, padding = torch.nn.Transformer.generate_square_subsequent_mask(5), torch.arange(5) >= torch.tensor([[5], [3], [1]])
+for words in (dict(activation="relu"), dict(activation="gelu", norm_first=True)):
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, **words).eval().requires_grad_(False)
+    for masks in ({}, dict(src_mask=causal), dict(src_key_padding_mask=padding), dict(src_mask=causal > 0),
+                  dict(src_mask=0.3 * (1 - torch.eye(5)).tril())):
+        shown = {n: (m.dtype, round(float(m.float().nan_to_num(neginf=1).sum()))) for n, m in masks.items()}
+        call(f"TransformerEncoderLayer, {words} {shown}", lambda x, of=layer, m=masks: of(x.detach(), **m), hidden)
+
 # ---- linear algebra ----
 
 square, right = torch.randn(2, 5, 5), torch.randn(2, 5, 3)

@@ -276,6 +276,43 @@ def trilinear(a, b, c, expand1, expand2, expand3, sumdim, unroll_dim=1):
     return torch.einsum(f"{own[0]},{own[1]},{own[2]}->{own[3]}", a, b, c)
 
 
+# ---- attention ----
+
+
+@decomposition("_transformer_encoder_layer_fwd")
+def transformer_encoder_layer(
+    x, width, heads, qkv, qkv_bias, out, out_bias, is_gelu, norm_first, eps,
+    gamma1, beta1, gamma2, beta2, up, up_bias, down, down_bias, mask=None, mask_type=None,
+):  # fmt: skip
+    """What torch.nn.TransformerEncoderLayer is in evaluation.  Of a mask, in whatever element type, all that is not 0
+    is left out: places that see each other, or, where its type is 1, places of each sample that are padding.  Where all
+    is left out attention is 0; PyTorch's own is no number there."""
+    linear, act = torch.nn.functional.linear, torch.nn.functional.gelu if is_gelu else torch.nn.functional.relu
+    seen = None if mask is None else mask == 0
+    seen = seen[:, None, None, :] if mask is not None and mask_type == 1 else seen
+
+    def attention(y):
+        parts = linear(y, qkv, qkv_bias).chunk(3, -1)
+        q, k, v = (p.reshape(*y.shape[:2], heads, width // heads).transpose(1, 2) for p in parts)
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen)
+        return linear(found.transpose(1, 2).reshape(y.shape), out, out_bias)
+
+    def layers(y):
+        return linear(act(linear(y, up, up_bias)), down, down_bias)
+
+    def first(y):
+        return torch.nn.functional.layer_norm(y, (width,), gamma1, beta1, eps)
+
+    def second(y):
+        return torch.nn.functional.layer_norm(y, (width,), gamma2, beta2, eps)
+
+    if norm_first:
+        x = x + attention(first(x))
+        return x + layers(second(x))
+    x = first(x + attention(x))
+    return second(x + layers(x))
+
+
 # ---- two operands ----
 
 
