@@ -108,7 +108,8 @@ call("embedding_bag, weights", lambda t, v: F.embedding_bag(bag, t, torch.tensor
 # ---- layers that PyTorch has as one call in evaluation ----
 
 hidden = torch.randn(3, 5, 16)
-causal, padding = torch.nn.Transformer.generate_square_subsequent_mask(5), torch.arange(5) >= torch.tensor([[5], [3], [1]])
+causal = torch.nn.Transformer.generate_square_subsequent_mask(5)
+padding = torch.arange(5) >= torch.tensor([[5], [3], [1]])
 for words in (dict(activation="relu"), dict(activation="gelu", norm_first=True)):
     layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, **words).eval().requires_grad_(False)
     for masks in ({}, dict(src_mask=causal), dict(src_key_padding_mask=padding), dict(src_mask=causal > 0),
