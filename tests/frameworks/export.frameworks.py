@@ -98,6 +98,31 @@ def test_groups():
     assert not (state["3.weight"] == net[3].weight.detach().numpy()).all()
 
 
+class Widened(nn.Module):
+    """As MobileBERT's head: further columns of a table, of which there may be none."""
+
+    def __init__(self, more):
+        super().__init__()
+        self.table, self.further = nn.Linear(5, 8, bias=False), nn.Parameter(torch.randn(more, 5))
+
+    def forward(self, x):
+        return x @ torch.cat([self.table.weight, self.further]).T
+
+
+def test_parameters_without_elements():
+    """They are not the model's: there is nothing to train in them."""
+    torch.manual_seed(3)
+    x, y, optimizer_of = torch.randn(4, 5), torch.randint(0, 8, (4,)), lambda p: torch.optim.AdamW(p, 0.1)
+    for more, names in ((2, {"table.weight", "further"}), (0, {"table.weight"})):
+        net = Widened(more)
+        package.export(net, (x, y), loss=nn.functional.cross_entropy, optimizer=optimizer_of(net.parameters()))
+        compile_model("model.fbs", "plan.bin")
+        losses, state = train("plan.bin", {"x": x.numpy(), "y": y.numpy()}, STEPS)
+        judge = Judge(Whole(net, nn.functional.cross_entropy), (x, y), optimizer_of, STEPS)
+        loss_ratio, ratio, worst = judge.errors(losses, {f"module.{k}": v for k, v in state.items()})
+        assert loss_ratio <= 1 and ratio <= 1 and set(state) == names, (more, loss_ratio, ratio, worst, set(state))
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()

@@ -66,7 +66,8 @@ def _storage(t):
 
 
 def _place_parameters(e, trained):
-    """Values for the program's parameters and buffers: tied ones once, what never changes and is not trained known."""
+    """Values for the program's parameters and buffers: tied ones once; what never changes and is not trained, or has no
+    elements, is known."""
     signature, program = e.program.graph_signature, e.program
     changed = set(signature.buffers_to_mutate.values())
     seen, regions = {}, {}
@@ -80,8 +81,8 @@ def _place_parameters(e, trained):
             continue
         key = own or buffer or lifted
         tensor = program.state_dict[key] if key in program.state_dict else program.constants[key]
-        if own is None and key not in changed:
-            e.convert.values[node] = tensor
+        if (own is None and key not in changed) or not tensor.numel():
+            e.convert.values[node] = tensor.detach()
             continue
         identity = _storage(tensor)
         if identity not in seen:
