@@ -122,12 +122,14 @@ static away_choice fastest_that_fits(const away_trials *t, bool values) {
   return best;
 }
 
-/* For recompute=auto, where a plan may also fit by computing values again: tries five numbers of parameters and state,
- * then shares of values beside the best of them and beside none, and the numbers once more beside the best share. */
-static away_choice fastest_with_recompute(const away_trials *t, bool fits, bool values) {
+/* For recompute=auto, where a plan may also fit by computing values again, as `p` does if it fits: tries four numbers of
+ * parameters and state, then shares of values beside the best of them and beside none, and the numbers once more beside
+ * the best share. */
+static away_choice fastest_with_recompute(const away_trials *t, const msc_plan *p, bool fits, bool values) {
   enum { STEPS = 4 };
-  away_choice best = {.args = fits ? 0 : t->num, .ns = UINT64_MAX};
-  for (size_t i = 0; i <= STEPS; i++) {
+  away_choice best = {.args = t->num, .ns = UINT64_MAX};
+  if (fits) best = (away_choice){.ns = p->predicted_step_ns, .moved = moved_bytes(p)};
+  for (size_t i = 1; i <= STEPS; i++) {
     away_choice c = try_away(t, t->num * i / STEPS, 0);
     if (is_better_choice(&c, &best)) best = c;
   }
@@ -167,7 +169,7 @@ msc_plan *msc_offload_until_fits(msc_context *ctx, const msc_compile_options *o,
   if (fits && !recomputes) return p;
   away_trials t = {.ctx = ctx, .o = o, .text = text, .bytes = bytes};
   list_values(&t, p);
-  away_choice c = recomputes ? fastest_with_recompute(&t, fits, values) : fastest_that_fits(&t, values);
+  away_choice c = recomputes ? fastest_with_recompute(&t, p, fits, values) : fastest_that_fits(&t, values);
   if (c.ns == UINT64_MAX && !recomputes) c = (away_choice){.args = t.num, .parts = values ? MSC_PUT_OFF_PARTS : 0};
   if (!c.args && !c.parts) return p;
   msc_module *m = module_with_away(&t, &c);

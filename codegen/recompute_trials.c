@@ -5,7 +5,9 @@
  * the passes that do this run for every choice. Pass recompute chooses ops by estimates
  * (passes/4_partition/recompute_choice.c); the trials find the number of bytes that it is told to save. In a small
  * model a choice is a set of ops: all sets are tried, or, where they are too many, sets that differ by one op or two
- * from the best set so far, beginning with all ops and with none. */
+ * from the best set so far, beginning with all ops and with none. Where the compilation is a trial itself, of what
+ * lives in host memory or how many micro-batches are side by side, fewer choices tell how fast that can be; what is
+ * decided then is compiled with all of them. */
 #include "codegen/recompute_trials.h"
 
 #include <string.h>
@@ -17,7 +19,15 @@
 #include "passes/8_memory/offsets/offsets.h"
 #include "passes/direction.h"
 
-enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, MOST_SETS_WITH_SCHEDULES = 50, LARGE = 3000 };
+enum {
+  MOST_UNITS = 20,
+  ALL_UNITS = 8,
+  ALL_UNITS_OF_TRIAL = 4,
+  MOST_SETS = 400,
+  MOST_SETS_WITH_SCHEDULES = 50,
+  MOST_SETS_OF_TRIAL = 16,
+  LARGE = 3000 /* ops */
+};
 
 /* A choice: either how many bytes pass recompute is to save, and how many pieces each of its groups has; or a set of
  * ops. */
@@ -36,7 +46,7 @@ typedef struct {
   const msc_compile_options *o;
   const char *text; /* of the program */
   size_t bytes;
-  bool is_large;                /* trials take long */
+  bool is_coarse;               /* a number near the best is enough: trials take long, or are those of a trial */
   int64_t room;                 /* beside the arguments */
   int64_t least;                /* bytes that every choice needs beside the arguments: those of evaluation */
   const char *unit[MOST_UNITS]; /* names of the forward's ops; ops of an op's expansion have its name, too */
@@ -151,8 +161,8 @@ static int64_t try_saving(trials *t, int64_t saving) { return run_trial(t, (choi
 /* Searches for the number of bytes to save. The first number is what is missing without recomputation; since estimates
  * may be wrong by a factor, it is raised by what is still missing, then set halfway between too little and enough. A
  * slightly larger number may take less time, as other ops are fused then, so that is tried too. The numbers tried do
- * not depend on the limit: a higher limit meets all that a lower one finds. For a large model a number near the best is
- * enough. Where evaluation alone needs more than there is, nothing helps, and nothing more is tried. */
+ * not depend on the limit: a higher limit meets all that a lower one finds. For a large model, or in a trial, a number
+ * near the best is enough. Where evaluation alone needs more than there is, nothing helps, and nothing more is tried. */
 static void find_saving(trials *t) {
   enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
   int64_t top = try_saving(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
@@ -165,9 +175,9 @@ static void find_saving(trials *t) {
     missing = got - t->room;
     if (missing <= 0) enough = at;
     else too_little = at;
-    if (t->is_large && missing <= 0 && -missing <= t->room / NEAR) return;
+    if (t->is_coarse && missing <= 0 && -missing <= t->room / NEAR) return;
   }
-  for (int64_t k = enough + NEXT; !t->is_large && k <= enough + BEYOND && k <= MOST; k += NEXT)
+  for (int64_t k = enough + NEXT; !t->is_coarse && k <= enough + BEYOND && k <= MOST; k += NEXT)
     try_saving(t, top / STEPS * k);
   for (int64_t group = 1; enough > MOST && group <= MOST_GROUP; group *= 2)
     for (int64_t shift = 0; shift < group && t->best.bytes > t->room; shift++)
@@ -226,9 +236,11 @@ static bool find_units(trials *t, msc_func *train) {
 static void find_set(trials *t) {
   bool searches = !strcmp(msc_config_text(t->o->config, MSC_KEY_pipeline_scheduler), "zb-auto");
   sets s = {.t = t, .most = searches ? MOST_SETS_WITH_SCHEDULES : MOST_SETS};
+  if (t->o->is_trial) s.most = MOST_SETS_OF_TRIAL;
+  bool tries_all = t->num_units <= (t->o->is_trial ? ALL_UNITS_OF_TRIAL : ALL_UNITS);
   uint32_t all = (uint32_t)((UINT64_C(1) << t->num_units) - 1);
-  for (uint32_t set = 0; t->num_units <= ALL_UNITS && set <= all; set++) try_set(&s, set);
-  for (int start = 0; t->num_units > ALL_UNITS && start < 2; start++)
+  for (uint32_t set = 0; tries_all && set <= all; set++) try_set(&s, set);
+  for (int start = 0; !tries_all && start < 2; start++)
     for (const trial *at = try_set(&s, start ? 0 : all); at;) at = find_better_neighbour(&s, at);
 }
 
@@ -239,7 +251,7 @@ void msc_try_recompute(msc_context *ctx, const msc_compile_options *o, msc_modul
   int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));
   trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(o->config, train), .best = {.bytes = -1}};
   t.text = msc_print_text(m, scratch, &t.bytes);
-  t.is_large = msc_number(train->body).num_ops > LARGE;
+  t.is_coarse = o->is_trial || msc_number(train->body).num_ops > LARGE;
   find_saving(&t);
   if (t.room > 0 && t.least <= t.room && find_units(&t, train)) find_set(&t);
   mark_choice(&t, train, &t.best.made);

@@ -26,6 +26,7 @@ typedef struct {
   const uint32_t *maker, *first_use, *use;
   /* most bytes that may be live at once; an order that needs more than this and than program order is not taken */
   uint64_t limit;
+  bool is_trial; /* an order that is nearly as short is enough: small problems are searched less */
 } msc_streams;
 
 typedef struct {

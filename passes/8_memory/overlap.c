@@ -256,6 +256,7 @@ static overlapper start_overlapping(msc_pass_ctx *pass, msc_func *f) {
                   .deps = msc_depend_of(pass->scratch, f)};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &z.cost);
   z.s.num = merge_ops_into_pieces(&z);
+  z.s.is_trial = pass->options && pass->options->is_trial;
   return z;
 }
 

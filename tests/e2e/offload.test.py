@@ -239,6 +239,20 @@ def check_auto():
     assert both["predicted_step_ms"] <= recomputed["predicted_step_ms"], (both, recomputed)
 
 
+def check_auto_trials():
+    """The trials of what lives in host memory, each with trials of what is computed again, are few also where sets of
+    ops are tried: compilations take seconds, not minutes."""
+    call(sys.executable, "-m", "msc.models", "mlp", "--batch", "12", "--optimizer", "adam", "-o", "mlp.fbs")
+    keys = {"device_num": 4, "parallel_mode": "auto_parallel", "micro_size": 3, "recompute": "auto"}
+    need = compiled(1, {}, "mlp.fbs")["memory_bytes_per_rank"]
+    words = settings({**keys, "auto_offload": True, "memory_limit": need * 3 // 10})
+    done = subprocess.run([MSC, "compile", "mlp.fbs", "-o", "plan.bin", "--timing", *words], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    trials = int(re.search(r"overlap, trials: (\d+)", done.stdout + done.stderr).group(1))
+    assert 100 < trials < 700, trials
+
+
 def check_auto_values():
     """Where values of a step fill the memory these leave it, too: less fits than with state and parameters alone, the
     bits are the same, and what exceeds offload_cpu_size is on disk. Stages keep theirs."""
@@ -343,6 +357,7 @@ def main():
         attempt(check_copied_in_place)
         attempt(check_auto)
         attempt(check_auto_values)
+        attempt(check_auto_trials)
         attempt(check_refused)
         finish()
         print(f"{len(JOBS)} jobs with the bits of their like on the device, in {len(HOMES)} ways")
