@@ -122,9 +122,9 @@ static away_choice fastest_that_fits(const away_trials *t, bool values) {
   return best;
 }
 
-/* For recompute=auto, where a plan may also fit by computing values again, as `p` does if it fits: tries four numbers of
- * parameters and state, then shares of values beside the best of them and beside none, and the numbers once more beside
- * the best share. */
+/* For recompute=auto, where a plan may also fit by computing values again, as `p` does if it fits: tries four numbers
+ * of parameters and state, then shares of values beside the best of them and beside none, and the numbers once more
+ * beside the best share. */
 static away_choice fastest_with_recompute(const away_trials *t, const msc_plan *p, bool fits, bool values) {
   enum { STEPS = 4 };
   away_choice best = {.args = t->num, .ns = UINT64_MAX};

@@ -162,7 +162,7 @@ static int64_t try_saving(trials *t, int64_t saving) { return run_trial(t, (choi
  * may be wrong by a factor, it is raised by what is still missing, then set halfway between too little and enough. A
  * slightly larger number may take less time, as other ops are fused then, so that is tried too. The numbers tried do
  * not depend on the limit: a higher limit meets all that a lower one finds. For a large model, or in a trial, a number
- * near the best is enough. Where evaluation alone needs more than there is, nothing helps, and nothing more is tried. */
+ * near the best is enough. Where evaluation alone needs more than there is, nothing helps: no more is tried. */
 static void find_saving(trials *t) {
   enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
   int64_t top = try_saving(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
