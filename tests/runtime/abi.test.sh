@@ -17,6 +17,8 @@ for name in $needed; do
 done
 others=$(nm -D --defined-only "$lib" | awk '{print $3}' | grep -v '^mscrt_' || true)
 [ -z "${sanitized:-}" ] && [ -n "$others" ] && { echo "libmscrt.so shows other names: $others"; exit 1; }
+roots=$(nm -D --undefined-only "$lib" | grep -E ' sqrtf?(@|$)' || true)
+[ -z "${sanitized:-}" ] && [ -n "$roots" ] && { echo "libmscrt.so calls for roots one by one: its loops are slow"; exit 1; }
 strip -o "$folder/lib.so" "$lib"
 size=$(stat -c %s "$folder/lib.so")
 echo "libmscrt.so: $size bytes stripped"
