@@ -472,6 +472,34 @@ def positions_that_see_nothing(step, module, optimizer):
     return told
 
 
+# ---- labels of several parts ----
+
+
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.classes, self.sizes = nn.Linear(8, 4), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return {"class": self.classes(x), "size": self.sizes(x)}
+
+
+def loss_of_two(told, labels):
+    kind, size = labels if isinstance(labels, tuple) else (labels["class"], labels["size"])
+    return cross_entropy(told["class"], kind) + nn.functional.mse_loss(told["size"], size)
+
+
+@use(TwoHeads, loss=loss_of_two)
+def labels_of_several_parts(step, module, optimizer):
+    """The loss is called with the labels as they are, a tuple or a dictionary."""
+    told = []
+    for _ in range(3):
+        x, kind = data()
+        size = torch.randn(6, 1)
+        told += [step(x, {"class": kind, "size": size}), step(x, (kind, size))]
+    return told
+
+
 INTERRUPTED = """
 import torch, msc
 module = torch.nn.Linear(8, 4)

@@ -302,13 +302,13 @@ def _split_inputs(example_inputs):
 
 
 def _split_labels(labels, args, words, loss):
-    """Labels by name; without any said, the last example input goes to the loss."""
+    """Labels by name; without any said, the last example input goes to the loss, as it is."""
     if labels is None and loss is None:
         return {}, args
     if labels is None:
         if len(args) < 2:
             raise Error("the last example input goes to the loss: give (inputs..., labels), or labels=")
-        labels, args = args[-1], args[:-1]
+        return {"y": args[-1]}, args[:-1]
     if isinstance(labels, dict):
         return dict(labels), args
     if isinstance(labels, (list, tuple)):
@@ -324,7 +324,8 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
     module          a torch.nn.Module, in training mode for a model that is to be trained; or, for inference, what
                     torch.export.export made of one, whose symbolic sizes stay open, as those of dynamic_shapes
     example_inputs  a tensor, a tuple, or a dictionary by name: what the module is called with.  Sizes are those of the
-                    examples.  With a loss the last one is the label, unless `labels` are given
+                    examples.  With a loss the last one is the label, which may be a tuple or a dictionary of several,
+                    unless `labels` are given
     loss            called as loss(output, label); absent: the module returns it, alone or as `loss`
     optimizer       torch.optim.SGD, Adam or AdamW, with its parameter groups and the state it already has
     labels          what the loss is called with behind the output: a tensor, a tuple or a dictionary by name

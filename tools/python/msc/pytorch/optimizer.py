@@ -96,7 +96,10 @@ def groups(optimizer, names):
     translate = _KINDS.get(type(optimizer))
     if not translate:
         known = ", ".join(k.__name__ for k in _KINDS)
-        raise Error(f"optimizer {type(optimizer).__name__} is not one of {known}")
+        raise Error(
+            f"optimizer {type(optimizer).__name__} is not one of {known}; "
+            'torch.compile(module, backend="msc") leaves updates to PyTorch'
+        )
     out = []
     for i, group in enumerate(optimizer.param_groups):
         where = f"optimizer {type(optimizer).__name__}, group {i}"
