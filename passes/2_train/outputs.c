@@ -9,11 +9,13 @@
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
 
-/* True by value id for each value that depends on a label. */
-static bool *find_label_readers(msc_arena *arena, const msc_func *f) {
+static bool is_label(const msc_func *f, size_t arg) { return msc_arg_role(f, arg) == MSC_ROLE_LABEL; }
+static bool has_batch(const msc_func *f, size_t arg) { return msc_batch_dim(f, arg) >= 0; }
+
+/* True by value id for each value that depends on an argument of this kind. */
+static bool *find_readers(msc_arena *arena, const msc_func *f, bool (*is_kind)(const msc_func *, size_t arg)) {
   bool *reads = msc_new_array(arena, bool, msc_number(f->body).num_values + 1);
-  for (size_t i = 0; i < f->body->num_args; i++)
-    reads[f->body->args[i]->id] = msc_arg_role(f, i) == MSC_ROLE_LABEL;
+  for (size_t i = 0; i < f->body->num_args; i++) reads[f->body->args[i]->id] = is_kind(f, i);
   for (const msc_op *op = f->body->first; op; op = op->next) {
     bool any = false;
     for (size_t i = 0; i < op->num_in; i++) any |= reads[op->in[i].value->id];
@@ -58,6 +60,19 @@ static const char *way_of_adding(const msc_batch_fact *marked) {
   return marked->meaning == MSC_BATCH_MEAN || marked->meaning == MSC_BATCH_SUM ? "adds_up" : "";
 }
 
+static bool is_batch_of_one(const msc_func *f) {
+  for (size_t i = 0; i < f->body->num_args; i++)
+    if (has_batch(f, i) && f->body->args[i]->type->dim[msc_batch_dim(f, i)] != 1) return false;
+  return true;
+}
+
+/* The dimension of a result with a part for each sample; -1: none. A batch of one sample cannot be followed through
+ * dimensions of size 1, but all that a result has of the samples is this one's: the first dimension serves. */
+static int output_batch_dim(const msc_value *v, const msc_batch_fact *fact, bool only_sample) {
+  if (fact->meaning == MSC_BATCH_PART && fact->outer == 1) return fact->dim;
+  return only_sample && v->type->rank && v->type->dim[0] == 1 ? 0 : -1;
+}
+
 bool pass_outputs(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_program_func(m, MSC_PROGRAM_FORWARD);
   const char *divisor = NULL;
@@ -70,11 +85,12 @@ bool pass_outputs(msc_pass_ctx *pass, msc_module *m) {
   const msc_batch_fact *fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE),
                        *marked = fact ? msc_batch_facts(f, pass->scratch, MSC_BATCH_MARKED) : NULL;
   MSC_TRY(marked);
-  const bool *labels = find_label_readers(pass->scratch, f);
+  const bool *labels = find_readers(pass->scratch, f, is_label), *samples = find_readers(pass->scratch, f, has_batch);
+  bool alone = is_batch_of_one(f);
   msc_attr_value *all = msc_new_array(pass->scratch, msc_attr_value, names->list.num);
   for (size_t i = 0; i < names->list.num; i++) {
     size_t id = ret->in[i].value->id;
-    int batch_dim = fact[id].meaning == MSC_BATCH_PART && fact[id].outer == 1 ? fact[id].dim : -1;
+    int batch_dim = output_batch_dim(ret->in[i].value, &fact[id], alone && samples[id]);
     const char *adds = apart ? way_of_adding(&marked[id]) : "";
     if (divisor && !strcmp(names->list.v[i].s, divisor)) adds = "divisor";
     all[i] = msc_list(pass->ctx, 4, (msc_attr_value[]){names->list.v[i], msc_int(batch_dim), msc_bool(labels[id]),

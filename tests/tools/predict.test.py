@@ -100,6 +100,15 @@ expect.check("three samples", npy("l.npy")[0] == (3, 4) and near(npy("l.npy")[1]
 run("net1.bin", "x=few.npy --init w.safetensors --output logits=l.npy")
 expect.check("few samples", near(npy("l.npy")[1], wanted[:12]))
 
+# Batches of one sample, also through ops that cannot be cut where a size is 1.
+write("one.mlir",
+      MODEL.replace("16, 2", "2, 2").replace("16x2x", "2x2x").replace("8x", "1x").replace("1x2xf32", "8x2xf32"))
+expect("compile one.mlir -o one.bin", 0, None)
+run("one.bin", "x=x.npy y=y.npy --init w.safetensors --output logits=l.npy short=s.npy sure=u.npy")
+expect.check("one sample", near(npy("l.npy")[1], wanted))
+expect.check("its cast", npy("s.npy") == ((SAMPLES, 4), short))
+expect.check("its label", near(npy("u.npy")[1], [v * (j % 4 == y[j // 4]) for j, v in enumerate(wanted)]))
+
 # With labels what depends on them can be written, and --eval evaluates, after training too.
 run("net2.bin",
     "x=x.npy y=y.npy --init w.safetensors --eval 0:20 --output sure=u.npy",
@@ -144,6 +153,6 @@ run("net1.bin", "x=x.npy --train 0:8 --output logits=t.npy", 2, None)
 run("net1.bin", "x=x.npy --output logits=x.npy", 1, lambda text: "" if "x.npy" in text else "text")
 expect("run net1.bin --trust-native --device timed --output logits=t.npy", 1,
        "msc: error: --output: the device timed has no values [E0114]\n")
-expect.no_files("net.mlir", "net1.bin", "net2.bin", "net4.bin", "x.npy", "y.npy", "few.npy", "w.safetensors",
+expect.no_files("net.mlir", "one.mlir", "one.bin", "net1.bin", "net2.bin", "net4.bin", "x.npy", "y.npy", "few.npy", "w.safetensors",
                 "after.safetensors")
 expect.done()
