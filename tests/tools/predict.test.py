@@ -153,6 +153,6 @@ run("net1.bin", "x=x.npy --train 0:8 --output logits=t.npy", 2, None)
 run("net1.bin", "x=x.npy --output logits=x.npy", 1, lambda text: "" if "x.npy" in text else "text")
 expect("run net1.bin --trust-native --device timed --output logits=t.npy", 1,
        "msc: error: --output: the device timed has no values [E0114]\n")
-expect.no_files("net.mlir", "one.mlir", "one.bin", "net1.bin", "net2.bin", "net4.bin", "x.npy", "y.npy", "few.npy", "w.safetensors",
-                "after.safetensors")
+expect.no_files("net.mlir", "one.mlir", "one.bin", "net1.bin", "net2.bin", "net4.bin", "x.npy", "y.npy", "few.npy",
+                "w.safetensors", "after.safetensors")
 expect.done()
