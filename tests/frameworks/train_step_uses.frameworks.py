@@ -500,6 +500,38 @@ def labels_of_several_parts(step, module, optimizer):
     return told
 
 
+# ---- replicas ----
+
+
+class Bags(nn.Module):
+    """Classes of bags of words, of which offsets say where each begins."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.EmbeddingBag(20, 8, mode="sum"), nn.Linear(8, 4)
+
+    def forward(self, words, begins):
+        return self.head(self.table(words, begins))
+
+
+def replicas():
+    """In data_parallel a step is that of one device, as by PyTorch's DDP: also of bags, whose words are no samples."""
+    words, begins = torch.randint(0, 20, (16,)), torch.tensor([0, 3, 3, 7, 9, 12])
+    bags = {"batch_dims": {"words": -1, "begins": 0, "y": 0}}
+    for make, inputs, keys in ((perceptron, (), {}), (Bags, (words, begins, torch.randint(0, 4, (6,))), bags)):
+        module = make().eval()  # what mixes samples mixes those of a replica: norms
+        eager = copy.deepcopy(module)
+        keys.update(ranks=2, parallel_mode="data_parallel")
+        reference = Eager(eager, cross_entropy, torch.optim.SGD(eager.parameters(), 0.1))
+        with msc.train_step(module, cross_entropy, torch.optim.SGD(module.parameters(), 0.1), **keys) as step:
+            for _ in range(3):
+                batch = inputs or data()
+                ours, theirs = step(*batch), reference(*batch)
+                assert abs(ours - theirs) < 1e-5, f"{make.__name__}: loss {ours}, by PyTorch {theirs}"
+        for ours, theirs in zip(module.parameters(), eager.parameters()):
+            assert (ours - theirs).abs().max() < 1e-5, f"{make.__name__}: parameters"
+
+
 INTERRUPTED = """
 import torch, msc
 module = torch.nn.Linear(8, 4)
@@ -528,4 +560,4 @@ def interrupts():
 
 
 run(sys.argv[1:], two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs,
-    lengths_in_buckets, hooks_on_gradients, habits_of_loops, left_open, interrupts)
+    lengths_in_buckets, hooks_on_gradients, habits_of_loops, left_open, replicas, interrupts)

@@ -86,6 +86,8 @@ class TrainStep:
         self._words, self._keys = words, {**keys, "device_num": ranks}
         if ranks > 1:
             self._keys.setdefault("parallel_mode", "auto_parallel")
+        if self._keys.get("parallel_mode") == "data_parallel":
+            self._keys.setdefault("gradients_mean", True)
         self._ranks, self._seed, self._threads = ranks, seed, threads
         self._opened, self._compiled = 0, 0
         self._varies = False  # plans read the numbers of the optimizer in every step
@@ -401,7 +403,10 @@ def train_step(
         step.close()                                   # the module has what was trained
 
     ranks: so many threads of this process share the step, cut by auto_parallel unless keys say otherwise. keys: those
-    of `msc config`; the others are those of msc.export.  The first call for inputs of new sizes compiles.
+    of `msc config`; the others are those of msc.export.  In data_parallel gradients are the mean of the replicas', as
+    of PyTorch's DDP, unless gradients_mean=False; there batch_dims={"words": -1, "offsets": 0, "y": 0} tells of bags of
+    words, of which offsets say where each begins, that words are no samples.  The first call for inputs of new sizes
+    compiles.
 
     buckets: {"x": (1, [64, 128, 256], 0), "y": (1, [64, 128, 256], -100)}: inputs are made so long in a dimension, by
     elements of this value behind them, that few sizes are left to compile for.  The loss must not see what is added, as
