@@ -83,12 +83,13 @@ static msc_bf16_way bf16_of_host(int level) {
 }
 
 /* Describes this machine by its features, not by its CPU's name: a virtual machine may hide some features of the
- * CPU. */
+ * CPU, or its name. A CPU with AMX whose name has none is like the first one that had it. */
 static msc_cpu host_cpu(void) {
   char *name = LLVMGetHostCPUName();
   msc_cpu cpu = {.level = level_of_host()};
   cpu.bf16 = bf16_of_host(cpu.level);
   const msc_cpu *row = find_cpu(name);
+  if (cpu.bf16 == MSC_BF16_BY_TILES && (!row || row->bf16 != MSC_BF16_BY_TILES)) row = find_cpu("sapphirerapids");
   cpu.name = row ? row->name : msc_cpu_plain(cpu.level);
   cpu.vectors = row && cpu.level == row->level ? row->vectors : 0;
   LLVMDisposeMessage(name);

@@ -67,7 +67,7 @@ static LLVMValueRef form_of_long(product *p, const multiplying *x, LLVMValueRef 
 /* True if DOUBLE is faster: where blocks are not too short and stores cost nothing, since it stores as many sums as
  * SINGLE. Such a CPU multiplies two vectors at once, so that loads of elements of a, too, take a part of the time. */
 static LLVMValueRef prefers_double(product *p, const multiplying *x) {
-  enum { LEAST = 8 };
+  enum { LEAST = 9 };
   LLVMValueRef packed = LLVMBuildNot(p->b, is_dim_set(p, 8), ""),
                is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LEAST), ""),
                wide = LLVMBuildICmp(p->b, LLVMIntSGE, x->c.columns, i64(p, (int64_t)2 * p->width), "");

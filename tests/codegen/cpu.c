@@ -59,6 +59,17 @@ static void test_every_name(void **state) {
   }
 }
 
+/* A virtual machine may hide the name of a CPU, not that it has AMX: such CPUs multiply two vectors at once. */
+static void test_this_machine(void **state) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_cpu cpu;
+  (void)state;
+  assert_true(msc_cpu_choose(ctx, NULL, &cpu));
+  assert_int_equal(cpu.level, msc_cpu_level("native"));
+  if (cpu.bf16 == MSC_BF16_BY_TILES) assert_int_equal(cpu.vectors, 2);
+  msc_context_free(ctx);
+}
+
 static void test_levels_are_complete(void **state) {
   static const char *const names[] = {"x86-64", "x86-64-v2", "haswell", "skylake-avx512"};
   int host = msc_cpu_level(NULL);
@@ -157,9 +168,9 @@ static void test_memory_runs_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_name), cmocka_unit_test(test_levels_are_complete),
-          cmocka_unit_test(test_unknown_name), cmocka_unit_test(test_shared_and_repeatable),
-      cmocka_unit_test(test_memory_runs_out),
+      cmocka_unit_test(test_every_name),         cmocka_unit_test(test_this_machine),
+      cmocka_unit_test(test_levels_are_complete), cmocka_unit_test(test_unknown_name),
+      cmocka_unit_test(test_shared_and_repeatable), cmocka_unit_test(test_memory_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

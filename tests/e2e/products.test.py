@@ -90,11 +90,12 @@ def dump_of(plan):
 
 
 def check_packed_sooner(folder):
-    """A CPU that multiplies two vectors of 64 bytes at once packs b for fewer rows of a."""
-    packed = {(cpu, rows): "b not packed" not in dump_of(
-        compile_product(folder, "NN", 1, rows, 512, 512, "f32", "--mcpu", cpu))
-              for cpu in ("znver4", "icelake-server", "x86-64-v4") for rows in (16, 40, 80)}
-    assert packed == {(cpu, rows): rows > (31 if cpu == "icelake-server" else 64) for cpu, rows in packed}, packed
+    """A CPU that multiplies two vectors of 64 bytes at once packs a large b for fewer rows of a."""
+    packed = {(cpu, rows, n): "b not packed" not in dump_of(
+        compile_product(folder, "NN", 1, rows, n, 512, "f32", "--mcpu", cpu))
+              for cpu in ("znver4", "icelake-server", "x86-64-v4") for rows in (16, 40, 80) for n in (512, 1000)}
+    assert packed == {(cpu, rows, n): rows > (31 if cpu == "icelake-server" and n == 1000 else 64)
+                      for cpu, rows, n in packed}, packed
 
 
 def main():
