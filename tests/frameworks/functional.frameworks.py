@@ -134,11 +134,63 @@ def writes_below_a_view(m, x):
     return half.sum() + y
 
 
-@left
+@case
 def writes_through_a_view(m, x):
     y = m.layer(x)
     y[:, 1:3].mul_(2)
     return y
+
+
+@case
+def writes_rows_one_by_one(m, x):
+    y, z = m.layer(x), torch.zeros_like(x)
+    for i in range(1, 5):
+        row, above = y[..., i, :i].clone(), y[..., :i, :i].clone()
+        y[..., i, :i] = row + (row.unsqueeze(-1) * above).sum(-2)
+        z[i] = y[i] * z[i - 1] + x[i]
+    y[1:, 2] = 3.0
+    return y + z
+
+
+@case
+def writes_through_a_view_that_is_read_again(m, x):
+    y = m.layer(x)
+    row = y[2]
+    row[1:4:2].add_(x[0, 1:4:2])
+    row.mul_(2)
+    return y + row
+
+
+@case
+def writes_to_one_of_several_results(m, x):
+    weights, chosen = m.layer(x).topk(2, -1)
+    weights /= weights.sum(-1, keepdim=True)
+    return weights + chosen
+
+
+@left
+def writes_to_one_of_several_parts(m, x):
+    y = x * 2
+    a, _ = y.split(3, -1)
+    a.mul_(2)
+    return m.layer(y)
+
+
+@left
+def writes_beside_a_view_that_is_read_again(m, x):
+    y = m.layer(x)
+    row = y[2]
+    y[:, 1:3].mul_(2)
+    return y + row
+
+
+@left
+def writes_a_part_without_gradient(m, x):
+    y = m.layer(x)
+    with torch.no_grad():
+        z = y * 2
+        z[1].add_(1)
+    return y * z
 
 
 @left
@@ -162,7 +214,7 @@ def writes_through_a_part(m, x):
     return y
 
 
-@left
+@case
 def writes_to_a_part_of_a_buffer(m, x):
     m.seen[:3].add_(1)
     return m.layer(x)

@@ -1,6 +1,6 @@
 """An exported program in; the same program without writes out, made from its graph alone: a second trace, as PyTorch's
-run_decompositions makes, takes longer than the first.  A program that writes to what is read by another name, too, and
-what only a trace takes apart, are left to that."""
+run_decompositions makes, takes longer than the first.  A program that writes to what is read by another name, too, but
+for a tensor that is read whole after a write to a part of it, and what only a trace takes apart, are left to that."""
 
 import operator
 
@@ -14,6 +14,10 @@ _REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 _MOVES = ("set_", "resize_", "resize_as_")  # give a tensor other memory
 _BATCH_NORM = torch.ops.aten.batch_norm.default  # writes, though its schema does not say so, to running statistics
 _OF_BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
+_PUT_BACK = {  # a view that is a part of a tensor -> what gives the tensor with other values in that part
+    torch.ops.aten.select.int: torch.ops.aten.select_scatter.default,
+    torch.ops.aten.slice.Tensor: torch.ops.aten.slice_scatter.default,
+}
 _OTHER_NORMS = ("native_batch_norm", "instance_norm", "cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index")
 
 
@@ -81,8 +85,9 @@ class _Memory:
             self._parent[node] = self._find(own)
             schema = getattr(node.target, "_schema", None)
             if node.target is operator.getitem:
-                self._join(node, node.args[0])
-            elif schema and any(r.alias_info for r in schema.returns):
+                if _gives_views(node.args[0]):
+                    self._join(node, node.args[0])
+            elif schema and _gives_views(node):
                 for argument, value in zip(schema.arguments, node.args):
                     if argument.alias_info:
                         torch.fx.map_arg(value, lambda n, node=node: self._join(node, n))
@@ -99,6 +104,12 @@ class _Memory:
 
     def of(self, node):
         return self._nodes[self._find(node)]
+
+
+def _gives_views(node):
+    """True if results of a node may lie in the memory of its arguments; each of other results has memory of its own."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or any(r.alias_info for r in schema.returns)
 
 
 class _Writes:
@@ -151,22 +162,39 @@ class _Writes:
         return Functional(self._program, self._new, specs)
 
     def _write(self, x, node, value):
-        """Lets what an old node holds, from this node on, be a new value."""
-        names, here = self._names[x], self._place[node]
-        for other in self._memory.of(x):
-            if other in names or self._place[other] >= here or _is_only_copied(other):
-                continue
-            if other.op == "placeholder" or self._last[other] > here:
-                raise _Needs
+        """Lets what an old node holds, from this node on, be a new value; so do the tensors of which it is a part."""
+        names = list(self._names[x])
+        self._let(names, value)
         first = names[0]
+        while first.target in _PUT_BACK and not first.kwargs and self._others_read(x, names, node):
+            whole, *part = first.args
+            value = self._call(node, _PUT_BACK[first.target], (self._now[whole], value, *part), {}, whole.meta["val"])
+            self._let(self._names[whole], value)
+            names += self._names[whole]
+            first = self._names[whole][0]
+            if node in self._stopped:
+                raise _Needs  # whether the other elements have gradients is said by no mark
+        if self._others_read(x, names, node):
+            raise _Needs
         if first.op in ("placeholder", "get_attr"):
             if not self._buffer_of.get(first):
                 raise _Needs
             self._written[self._buffer_of[first]] = first
         elif node in self._stopped and first not in self._stopped:
             raise _Needs  # a write without gradient to a value with one
+
+    def _let(self, names, value):
         for name in names:
             self._now[name] = value
+
+    def _others_read(self, x, names, node):
+        """True if a node beside those named, made before this node in x's memory, is read after it or outlives it."""
+        here = self._place[node]
+        return any(
+            other.op == "placeholder" or self._last[other] > here
+            for other in self._memory.of(x)
+            if other not in names and self._place[other] < here and not _is_only_copied(other)
+        )
 
     def _call(self, node, target, args, words, val):
         made = self._new.call_function(target, args, words)
