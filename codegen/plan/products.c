@@ -52,16 +52,15 @@ static bool transposes_b_in_place(const msc_plan_matmul *m, const msc_product_ke
  * If rows of b are a multiple of 4096 bytes apart, they share so few places in the nearest cache that the next rows of
  * a do not find them there. They also share few places in the level-2 cache, so that even a b which would fit is packed
  * for more than one group of rows. With low groups, which read b often, half of that size is too much. Columns that
- * fill no panel are packed in any case. Two vectors at once are fed by packed panels alone, if b comes from far. */
+ * fill no panel are packed in any case. */
 static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  enum { FEW = 48, FEW_OF_NEAR = 64, FEW_OF_TWICE = 31, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
+  enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
   bool low = kernels->height <= 6;
   uint64_t apart = m->n * sum_bytes(m), most = m->k * apart <= NEAR ? FEW_OF_NEAR : FEW;
   if (m->n < m->width || msc_dtype_bytes(m->dtype) < 4) return false;
   if (m->transpose_b) return m->n % m->width == 0 && transposes_b_in_place(m, kernels);
   if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG && m->k * apart > NEAR ? 32 : 12;
   else if (low && apart % (PLACES / 2) == 0) most = 12;
-  if (kernels->twice && m->k * apart > NEAR && most > FEW_OF_TWICE) most = FEW_OF_TWICE;
   return m->m <= most;
 }
 
