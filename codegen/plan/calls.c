@@ -6,6 +6,7 @@
 #include "ir/gemm.h"
 #include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/gpu/rest.h"
+#include "passes/8_memory/peak.h"
 
 msc_plan_call *msc_plan_new_call(calling *c, uint8_t kind, const msc_op *op) {
   msc_plan_section *s = c->section;
@@ -59,13 +60,32 @@ static bool check_units(const msc_op *op, const msc_launch *l) {
                       units, target->most_units, target->name);
 }
 
+/* Gives the call of an op in tiles the kernel that takes them. */
+static bool add_epilogue(calling *c, const msc_op *op, msc_plan_call *call) {
+  msc_kernel_call k;
+  MSC_TRY(msc_codegen_add(c->cg, op->next, &k));
+  call->epilogue = msc_new(c->p->arena, msc_plan_call);
+  fill_launch(c, call->epilogue, op->next, kernel_buffers(c, op->next, &k), &k.launch[0]);
+  return true;
+}
+
+/* Gives a call in tiles, a unit of items each, a result that is as large as a tile. */
+static bool call_in_tiles(calling *c, const msc_op *op, msc_plan_call *call) {
+  uint64_t row_bytes = (uint64_t)msc_type_bytes(op->out[0].type) / (uint64_t)call->launch->extent;
+  call->buffer[op->num_in].bytes = row_bytes * (uint64_t)call->launch->grain;
+  return add_epilogue(c, op, call);
+}
+
 static bool call_kernel(calling *c, const msc_op *op) {
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(msc_runs_on_host(op) ? c->host : c->cg, op, &k));
   for (size_t i = 0; i < k.num_launches; i++) MSC_TRY(check_units(op, &k.launch[i]));
   const plan_ref *all = kernel_buffers(c, op, &k);
-  for (size_t i = 0; i < k.num_launches; i++)
-    fill_launch(c, msc_plan_new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);
+  for (size_t i = 0; i < k.num_launches; i++) {
+    msc_plan_call *call = msc_plan_new_call(c, PLAN_CALL_KIND_KERNEL, op);
+    fill_launch(c, call, op, all, &k.launch[i]);
+    if (msc_runs_in_tiles(op)) MSC_TRY(call_in_tiles(c, op, call));
+  }
   return true;
 }
 
@@ -141,11 +161,7 @@ static bool call_matmul(calling *c, const msc_op *op) {
   call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
   if (target->is_gpu) return add_rest(c, (msc_op *)(uintptr_t)op, call);
   if (!m.tile_bytes) return true;
-  msc_kernel_call k;
-  MSC_TRY(msc_codegen_add(c->cg, op->next, &k));
-  call->epilogue = msc_new(c->p->arena, msc_plan_call);
-  fill_launch(c, call->epilogue, op->next, kernel_buffers(c, op->next, &k), &k.launch[0]);
-  return true;
+  return add_epilogue(c, op, call);
 }
 
 /* ---- graphs of a GPU's library ---- */
@@ -198,8 +214,7 @@ static bool call_op(calling *c, const msc_op *op) {
     case OP_admit: return msc_plan_call_admit(c, op);
     default: break;
   }
-  bool epilogue = op->prev && op->prev->kind == OP_gemm && msc_op_int(op->prev, "tile");
-  return epilogue || call_kernel(c, op);
+  return msc_runs_in_tiles(op->prev) || call_kernel(c, op);
 }
 
 /* Adds copies of results that are the new value of an argument but do not lie in its place. */

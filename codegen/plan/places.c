@@ -6,6 +6,7 @@
 #include "ir/alias.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/8_memory/offsets/offsets.h"
+#include "passes/8_memory/peak.h"
 
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
   for (size_t i = 0; i < p->num_layouts; i++)
@@ -276,7 +277,7 @@ plan_ref msc_plan_place_of(calling *c, const msc_value *v, bool written) {
     ref = (plan_ref){.offset = c->stashed + (uint64_t)msc_op_int(v->def, "slot"),
                      .bytes = (uint64_t)msc_type_bytes(v->type),
                      .space = PLAN_SPACE_DISK};
-  } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
+  } else if (msc_runs_in_tiles(v->def)) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
     int64_t place = msc_op_attr(v->def, MSC_FACT(place))->list.v[v->index].i;

@@ -111,7 +111,7 @@ enum {
   MSC_SEGMENTS_WHOLE,
   MSC_SEGMENTS_DIMS
 };
-enum { MSC_SEGMENTS_MOST_BLOCKS = 64 };
+enum { MSC_SEGMENTS_MOST_BLOCKS = 64, MSC_SEGMENTS_Y = 3 }; /* Y: the buffer of y */
 enum { MSC_MOST_BUILTIN_DIMS = 16, MSC_MOST_BUILTIN_BUFFERS = 12 }; /* of any */
 
 #endif

@@ -78,6 +78,7 @@ bool shape_segment_sum(msc_op *op) {
   int n = 1;
   MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_index(op, 1) && shape_must_be_float(op, 2));
   if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
+  if (msc_op_int(op, "tile") < 0) return shape_wrong(op, "tile %" D " must not be negative", msc_op_int(op, "tile"));
   if (indices->rank != 1 || order->rank != 1 || updates->rank < 1 || indices->dim[0] != order->dim[0] ||
       indices->dim[0] != updates->dim[0])
     return shape_wrong(op, "indices and order have an entry for each of the updates");

@@ -226,6 +226,7 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   }
   uint64_t work = l.bytes + l.flops, unit = 65536; /* the same work as a generated kernel's grain */
   l.grain = !l.extent || work / l.extent >= unit ? 1 : unit / (work / l.extent + 1);
+  if (op->kind == OP_segment_sum && msc_op_int(op, "tile")) l.grain = (uint64_t)msc_op_int(op, "tile");
   if (l.grain > l.extent) l.grain = l.extent ? l.extent : 1;
   *out = l;
   return true;

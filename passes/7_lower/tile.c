@@ -1,8 +1,10 @@
 /* tile: a product whose only user is one elementwise kernel on the same elements -> a product computed `tile` rows at a
  * time, of generated code `tile_columns` columns of them if b is large or rows are few, with the kernel run on each
- * tile while it is in cache.  So a weight gradient never goes to memory. */
+ * tile while it is in cache.  So a weight gradient never goes to memory; nor that of a table, which is a sum of rows.
+ */
 #include "ir/alias.h"
 #include "passes/7_lower/nest/nest.h"
+#include "passes/8_memory/peak.h"
 #include "passes/pass.h"
 
 enum {
@@ -12,6 +14,7 @@ enum {
   MIN_TILES = 4,           /* so that a few threads have work */
   GROUP = 8,               /* rows of f32 that are multiplied together: tiles of fewer read b too often */
   LEAST_OF_FEW = 128,      /* columns of a tile that has all rows */
+  ROWS_BYTES = 64 * 1024,  /* of sums of rows, which stay near beside what the kernel reads and writes */
   /* Every tile reads all of b. Up to NEAR_BYTES b comes from the level-2 cache at no cost. Reading a larger b takes as
    * long as computing NEAR_ROWS rows; above FAR_BYTES, where b comes from memory, as FAR_ROWS rows. A tile has at least
    * so many rows. */
@@ -78,11 +81,11 @@ static bool reads_same_elements(msc_arena *a, const msc_op *user, const msc_valu
   return user->num_out > 0 && (user->body ? region_keeps_places(a, user->body, in) : keeps_element_places(a, user, in));
 }
 
-/* True if no op between the product and its user can overwrite what the product reads, so that it may move down. */
-static bool reads_no_tied_argument(const msc_op *gemm) {
-  const msc_func *f = gemm->block->func;
-  for (size_t i = 0; i < gemm->num_in; i++) {
-    const msc_value *root = msc_memory_of(gemm->in[i].value).root;
+/* True if no op between this one and its user can overwrite what this one reads, so that it may move down. */
+static bool reads_no_tied_argument(const msc_op *op) {
+  const msc_func *f = op->block->func;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *root = msc_memory_of(op->in[i].value).root;
     for (size_t k = 0; !root->def && k < f->body->last->num_in; k++)
       if (msc_tied_argument(f, k) == (int64_t)root->index) return false;
   }
@@ -169,10 +172,8 @@ static bool is_worth_reading_b(const msc_op *gemm, int64_t rows, int64_t columns
   return rows >= (bytes > FAR_BYTES ? times * FAR_ROWS : bytes > NEAR_BYTES ? times * NEAR_ROWS : 1);
 }
 
-/* True if another product's tiles go to this user already: a kernel takes one tile. */
-static bool takes_another_tile(const msc_op *user) {
-  return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile");
-}
+/* True if another op's tiles go to this user already: a kernel takes one tile. */
+static bool takes_another_tile(const msc_op *user) { return msc_runs_in_tiles(user->prev); }
 
 static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
@@ -191,14 +192,33 @@ static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   return true;
 }
 
+/* Lets the kernel behind sums of rows, as the update of a table, take so many of the rows at a time. */
+static bool tile_segments(msc_pass_ctx *pass, msc_nester *nester, msc_op *sums) {
+  const msc_type *t = sums->out[0].type;
+  if (!msc_has_one_use(&sums->out[0]) || msc_runs_on_host(sums)) return false;
+  msc_op *user = sums->out[0].uses->user;
+  int64_t rows = t->dim[0], bytes = rows ? msc_type_bytes(t) / rows : 0, most = bytes ? ROWS_BYTES / bytes : 0;
+  if (most < 1 || rows < MIN_TILES || user->block != sums->block || msc_runs_on_host(user) ||
+      takes_another_tile(user) || !reads_same_elements(pass->scratch, user, &sums->out[0]) ||
+      !is_single_map(nester, user) || !reads_no_tied_argument(sums))
+    return false;
+  msc_op_unlink(sums);
+  msc_insert_before(user, sums);
+  int64_t share = (rows + MIN_TILES - 1) / MIN_TILES;
+  msc_op_set(sums, "tile", msc_int(most < share ? most : share));
+  return true;
+}
+
 bool pass_tile(msc_pass_ctx *pass, msc_module *m) {
   msc_nester *nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(m));
-  int64_t tiled = 0;
+  int64_t tiled = 0, tables = 0;
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev;
       if (op->kind == OP_gemm) tiled += tile_product(pass, nester, op);
+      if (op->kind == OP_segment_sum) tables += tile_segments(pass, nester, op);
     }
   msc_stat(pass, "products tiled", tiled);
+  msc_stat(pass, "tables tiled", tables);
   return true;
 }

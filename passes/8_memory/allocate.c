@@ -81,12 +81,12 @@ static bool is_scratch_value(const msc_value *v) {
   return v->def && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && !on_disk;
 }
 
-/* True if a product whose tiles op takes reads place r. */
+/* True if an op in tiles, which `op` takes, reads place r. */
 static bool read_by_tiles(allocator *z, const msc_op *op, uint32_t r) {
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_op *product = op->in[i].value->def;
-    for (size_t k = 0; msc_runs_in_tiles(product) && k < product->num_in; k++)
-      if (place_root(z, product->in[k].value) == r) return true;
+    const msc_op *maker = op->in[i].value->def;
+    for (size_t k = 0; msc_runs_in_tiles(maker) && k < maker->num_in; k++)
+      if (place_root(z, maker->in[k].value) == r) return true;
   }
   return false;
 }

@@ -8,9 +8,11 @@
 #include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/homes.h"
 
-bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
+bool msc_runs_in_tiles(const msc_op *op) {
+  return op && (op->kind == OP_gemm || op->kind == OP_segment_sum) && msc_op_int(op, "tile");
+}
 
-/* A tiled product and the op that takes its tiles run in turns: while one writes, the other still reads tiles. A
+/* An op in tiles and the op that takes its tiles run in turns: while one writes, the other still reads tiles. A
  * collective reads its operands while the ops beside it run. */
 uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   const msc_op *last = f->body->last;

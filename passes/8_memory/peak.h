@@ -23,7 +23,7 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f);
 
 const char *msc_peak_name(const msc_op *op); /* the name that the user gave the op, else its kind */
 
-bool msc_runs_in_tiles(const msc_op *op); /* a product in tiles: its result is never whole in memory */
+bool msc_runs_in_tiles(const msc_op *op); /* its result is never whole in memory */
 /* By op id, for a function whose ops are numbered: the id of the op during which it still reads its operands.
  * Allocated in the arena. */
 uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f);

@@ -104,7 +104,7 @@ static void prepare_kernel(const mscrt_context *c, block *b, plan_call call, msc
 
 /* ---- matmuls ---- */
 
-/* Prepares the epilogue of a product, and on a GPU that of the epilogue. */
+/* Prepares the epilogue of a product or of a kernel, and on a GPU that of the epilogue. */
 static void prepare_epilogues(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   while (has_plan_call_epilogue(call)) {
     mscrt_record *e = take_from_block(b, sizeof *e);
@@ -366,7 +366,7 @@ static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, ms
     case PLAN_CALL_KIND_TRANSFER: prepare_transfer(c, b, call, r); break;
     case PLAN_CALL_KIND_HOST_KERNEL: prepare_host_kernel(c, b, call, r); break;
     case PLAN_CALL_KIND_ADMIT: prepare_admit(c, b, call, r); break;
-    default: prepare_kernel(c, b, call, r);
+    default: prepare_kernel(c, b, call, r), prepare_epilogues(c, b, call, r);
   }
   set_spans(c, b, call, r);
   return NULL;

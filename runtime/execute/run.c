@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/abi/builtin.h"
 #include "ir/abi/product.h"
 #include "runtime/data/feed.h"
 #include "runtime/execute/execute.h"
@@ -38,7 +39,58 @@ static void run_units(mscrt_context *c, const mscrt_record *r, int64_t units, ms
     mscrt_pool_run(c->pool, work, job, units);
 }
 
+/* Runs an epilogue for `num` elements of the result from number `first` on, which lie at `tile`. An epilogue addresses
+ * all its buffers by the number of the element, so it gets the address at which element 0 would lie for the tile. */
+static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile,
+                               size_t elem_bytes, int64_t first, int64_t num) {
+  for (uint32_t i = 0; i < e->num_buffers; i++) {
+    void *buffer = buffers[i];
+    w->buffers[i] = buffer ? buffer : (void *)((uintptr_t)tile - (uintptr_t)first * elem_bytes);
+  }
+  e->kernel(w->buffers, first, first + num, e->dims, e->scalars);
+}
+
+/* A kernel whose units have tiles that an epilogue takes. */
+typedef struct {
+  mscrt_context *c;
+  const mscrt_record *r;
+  void *const *buffers, *const *epilogue;
+} tiles_job;
+
+static void run_unit_in_tile(void *arg, int64_t unit, int worker) {
+  const tiles_job *j = arg;
+  const mscrt_record *r = j->r, *e = r->epilogue;
+  mscrt_worker *w = &j->c->worker[worker];
+  int64_t begin = unit * r->grain, end = r->extent - begin < r->grain ? r->extent : begin + r->grain;
+  int64_t elems = e->extent / r->extent; /* of a row */
+  size_t row_bytes = (size_t)(r->ref[MSC_SEGMENTS_Y].bytes / (uint64_t)r->grain);
+  void *buffers[MSC_MOST_BUILTIN_BUFFERS];
+  for (uint32_t i = 0; i < r->num_buffers; i++) buffers[i] = j->buffers[i];
+  buffers[MSC_SEGMENTS_Y] = (void *)((uintptr_t)w->tile - (uintptr_t)begin * row_bytes);
+  r->kernel(buffers, begin, end, r->dims, r->scalars);
+  run_epilogue_items(e, w, j->epilogue, w->tile, row_bytes / (size_t)elems, begin * elems, (end - begin) * elems);
+}
+
+/* The kernel says before its first item what is wrong with its operands: then nothing is written. */
+static mscrt_status *run_kernel_in_tiles(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots,
+                                         int64_t step) {
+  tiles_job job = {c, r, mscrt_buffers_of(c, r, slots, 0), mscrt_buffers_of(c, r->epilogue, slots, 1)};
+  int32_t *flag = r->checks ? job.buffers[r->num_buffers - 1] : NULL;
+  mscrt_guard *guard = NULL;
+  if (flag) *flag = 0;
+  if (MSC_SANITIZED) {
+    MSCRT_CHECK(mscrt_guard_open(r, job.buffers, job.epilogue, &guard));
+    job.buffers = mscrt_guard_buffers(guard), job.epilogue = mscrt_guard_epilogue(guard);
+  }
+  int32_t *checked = r->checks ? job.buffers[r->num_buffers - 1] : NULL;
+  r->kernel(job.buffers, 0, 0, r->dims, r->scalars);
+  if (!checked || !*checked) run_units(c, r, r->units, run_unit_in_tile, &job);
+  if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
+  return flag ? mscrt_kernel_error_status(c, r, step, *flag) : NULL;
+}
+
 static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
+  if (r->epilogue) return run_kernel_in_tiles(c, r, slots, step);
   void *const *buffers = mscrt_buffers_of(c, r, slots, 0);
   int32_t *flag = r->checks ? buffers[r->num_buffers - 1] : NULL;
   mscrt_guard *guard = NULL;
@@ -67,17 +119,6 @@ typedef struct {
   void *const *buffers, *const *epilogue; /* addresses of the product's buffers, and of its epilogue's */
   int64_t first_column, columns;          /* columns of b packed for all workers at a time; only their tiles run */
 } matmul_job;
-
-/* Runs an epilogue for `num` elements of the result from number `first` on, which lie at `tile`. An epilogue addresses
- * all its buffers by the number of the element, so it gets the address at which element 0 would lie for the tile. */
-static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile,
-                               size_t elem_bytes, int64_t first, int64_t num) {
-  for (uint32_t i = 0; i < e->num_buffers; i++) {
-    void *buffer = buffers[i];
-    w->buffers[i] = buffer ? buffer : (void *)((uintptr_t)tile - (uintptr_t)first * elem_bytes);
-  }
-  e->kernel(w->buffers, first, first + num, e->dims, e->scalars);
-}
 
 static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const mscrt_matmul *m,
                          int64_t first_row, int64_t rows, int64_t column, int64_t columns) {

@@ -55,6 +55,14 @@ static mscrt_status *check_dim_starts(const mscrt_plan *p, plan_call c) {
   return NULL;
 }
 
+/* Bytes of buffer i of a kernel, or of what all units have of it together, if each has a tile of its own. */
+static uint64_t bytes_in_all_units(plan_call c, uint32_t i) {
+  plan_ref r = plan_call_buffers(c, i);
+  uint64_t grain = plan_call_grain(c), all;
+  if (r.space != PLAN_SPACE_TILE || !grain) return r.bytes;
+  return __builtin_mul_overflow(r.bytes / grain, plan_call_extent(c), &all) ? 0 : all;
+}
+
 /* Checks that the buffers of a built-in kernel hold what its dims say it touches. */
 static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
   uint64_t bytes[MSC_MOST_BUILTIN_BUFFERS] = {0};
@@ -65,7 +73,7 @@ static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
   if (plan_call_scalars_num(c) != scalars)
     return mscrt_bad_plan("%u scalars for kernel %s, which reads %u", plan_call_scalars_num(c), plan_kernel_name(k),
                           scalars);
-  for (uint32_t i = 0; i < num && i < MSC_MOST_BUILTIN_BUFFERS; i++) bytes[i] = plan_call_buffers(c, i).bytes;
+  for (uint32_t i = 0; i < num && i < MSC_MOST_BUILTIN_BUFFERS; i++) bytes[i] = bytes_in_all_units(c, i);
   for (uint32_t i = 0; i < num_dims && i < MSC_MOST_BUILTIN_DIMS; i++) dims[i] = plan_call_dims(c, i);
   if (mscrt_builtin_fits(plan_kernel_builtin(k), num, bytes, num_dims, dims, plan_call_extent(c))) return NULL;
   return mscrt_bad_plan("its buffers do not hold what kernel %s touches", plan_kernel_name(k));
@@ -86,7 +94,8 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
                           plan_kernel_num_buffers(k), plan_kernel_num_dims(k), plan_kernel_num_scalars(k));
   for (uint32_t i = 0; i < num; i++) {
     plan_ref r = plan_call_buffers(c, i);
-    mscrt_status *s = on_host ? check_host_ref(p, section, r) : check_ref(p, section, r, epilogue);
+    bool in_tile = epilogue || mscrt_is_tile_of_kernel(p, c, i);
+    mscrt_status *s = on_host ? check_host_ref(p, section, r) : check_ref(p, section, r, in_tile);
     if (s) return mscrt_add_prefix(s, "buffer %u", i);
   }
   MSCRT_CHECK(check_builtin(c, k, num));
@@ -106,6 +115,30 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
 
 static bool refs_overlap(plan_ref a, plan_ref b) {
   return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/* Checks the kernel that takes the tiles of another one, each a unit of its items: it has as many items for each of
+ * these as there are elements, and writes to nothing that other units read. */
+static mscrt_status *check_taker(const mscrt_plan *p, plan_section section, plan_call c) {
+  plan_call e = plan_call_epilogue(c);
+  uint32_t num = plan_call_buffers_num(c), tile = 0;
+  uint64_t extent = plan_call_extent(c), items = plan_call_extent(e), row_bytes;
+  while (tile < num && !mscrt_is_tile_of_kernel(p, c, tile)) tile++;
+  if (tile == num) return mscrt_bad_plan("a kernel has no epilogue");
+  if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e) || plan_call_checks(e))
+    return mscrt_bad_plan("its epilogue is no kernel, or one that checks");
+  row_bytes = plan_call_buffers(c, tile).bytes / plan_call_grain(c);
+  if (!extent || !items || items % extent || row_bytes % (items / extent) ||
+      row_bytes / (items / extent) > (uint64_t)INT64_MAX)
+    return mscrt_bad_plan("its epilogue has %" PRIu64 " items for %" PRIu64 " rows of %" PRIu64 " bytes", items, extent,
+                          row_bytes);
+  for (uint32_t i = 0; i < plan_call_buffers_num(e); i++) {
+    plan_ref r = plan_call_buffers(e, i);
+    for (uint32_t j = 0; j < num; j++)
+      if (j != tile && r.written && refs_overlap(r, plan_call_buffers(c, j)))
+        return mscrt_bad_plan("its epilogue writes to buffer %u, which other units read", j);
+  }
+  return mscrt_add_prefix(check_kernel_call(p, section, e, true), "epilogue");
 }
 
 static mscrt_status *check_operand_ref(plan_ref r, uint64_t elems, mscrt_dtype dtype) {
@@ -393,8 +426,8 @@ static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_
   switch (plan_call_kind(c)) {
     case PLAN_CALL_KIND_KERNEL:
     case PLAN_CALL_KIND_HOST_KERNEL:
-      return has_plan_call_epilogue(c) ? mscrt_bad_plan("a kernel has no epilogue")
-                                       : check_kernel_call(p, section, c, false);
+      MSCRT_CHECK(check_kernel_call(p, section, c, false));
+      return has_plan_call_epilogue(c) ? check_taker(p, section, c) : NULL;
     case PLAN_CALL_KIND_MATMUL: return check_matmul_call(p, section, c);
     case PLAN_CALL_KIND_COLLECTIVE:
       return has_plan_call_epilogue(c) ? mscrt_bad_plan("a collective has no epilogue")
@@ -437,6 +470,28 @@ static mscrt_status *check_strips(const mscrt_plan *p, plan_section section, uin
            !m->tile_bytes && !has_plan_call_epilogue(c);
   }
   return fits ? NULL : mscrt_bad_plan("it has no %u strips", strips);
+}
+
+bool mscrt_is_tile_of_kernel(const mscrt_plan *p, plan_call c, uint32_t i) {
+  plan_ref r = plan_call_buffers(c, i);
+  uint32_t kernel = plan_call_index(c);
+  return plan_call_kind(c) == PLAN_CALL_KIND_KERNEL && has_plan_call_epilogue(c) && r.space == PLAN_SPACE_TILE &&
+         r.written && i == MSC_SEGMENTS_Y && plan_call_grain(c) && r.bytes % plan_call_grain(c) == 0 &&
+         r.bytes <= MSCRT_MOST_TILE_BYTES && kernel < plan_plan_kernels_num(p->root) &&
+         plan_kernel_builtin(plan_plan_kernels(p->root, kernel)) == MSC_BUILTIN_SEGMENTS;
+}
+
+void mscrt_note_tiles_of_kernels(mscrt_plan *p) {
+  for (uint32_t i = 0; i < p->num_sections; i++) {
+    plan_section section = plan_plan_sections(p->root, i);
+    for (uint32_t j = 0; j < plan_section_calls_num(section); j++) {
+      plan_call c = plan_section_calls(section, j);
+      for (uint32_t k = 0; k < plan_call_buffers_num(c); k++) {
+        uint64_t bytes = mscrt_is_tile_of_kernel(p, c, k) ? plan_call_buffers(c, k).bytes : 0;
+        if (bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = bytes;
+      }
+    }
+  }
 }
 
 mscrt_status *mscrt_check_calls(const mscrt_plan *p) {

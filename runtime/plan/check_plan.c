@@ -471,6 +471,7 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_check_caches(p));
   MSCRT_CHECK(check_plan_inputs(p));
   MSCRT_CHECK(check_plan_outputs(p));
+  mscrt_note_tiles_of_kernels(p);
   MSCRT_CHECK(mscrt_check_calls(p));
   return mscrt_check_deadlock(p);
 }

@@ -2,8 +2,6 @@
 #include "ir/abi/product.h"
 #include "runtime/plan/plan.h"
 
-enum { MOST_TILE_BYTES = 64 << 20 };
-
 /* True if a * b * c is not 0 and small enough that offsets inside an operand of that size do not overflow. */
 static bool product_fits(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t v;
@@ -151,7 +149,7 @@ static mscrt_status *check_tiles(mscrt_matmul *m) {
       (m->tiles = m->batch * m->tiles_m * m->tiles_n) >= UINT32_MAX)
     return mscrt_bad_plan("more than 2^32 tiles");
   if (m->tile_bytes &&
-      (m->tile_bytes < elems * mscrt_dtype_bytes(mscrt_result_dtype(m)) || m->tile_bytes > MOST_TILE_BYTES))
+      (m->tile_bytes < elems * mscrt_dtype_bytes(mscrt_result_dtype(m)) || m->tile_bytes > MSCRT_MOST_TILE_BYTES))
     return mscrt_bad_plan("%" PRIu64 " bytes for a tile of %" PRIi64 " x %" PRIi64, m->tile_bytes, m->tile_m,
                           m->tile_n);
   return NULL;

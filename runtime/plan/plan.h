@@ -228,8 +228,14 @@ uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its fir
 /* check_cache.c, after the parameters */
 mscrt_status *mscrt_check_caches(mscrt_plan *p);
 
+enum { MSCRT_MOST_TILE_BYTES = 64 << 20 };
+
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);
+/* True if buffer i of a call is the result of a kernel that exists a unit of items at a time, for an epilogue. */
+bool mscrt_is_tile_of_kernel(const mscrt_plan *p, plan_call c, uint32_t i);
+/* Sees to it that the space of tiles has room for those of kernels; before calls are checked. */
+void mscrt_note_tiles_of_kernels(mscrt_plan *p);
 
 /* check_cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all. */
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
