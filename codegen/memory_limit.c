@@ -188,7 +188,8 @@ static void note_memory_use(const msc_plan *p, const msc_peak *peak) {
              peak->use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak->use[i].op));
 }
 
-/* Reports a plan that exceeds the memory limit, with what fills the memory. False: the plan is refused. */
+/* Reports a plan that exceeds the memory limit, with what fills the memory. False: the plan is refused, also without a
+ * limit that binds where no rank could load it. */
 static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
   msc_plan_memory m = msc_plan_memory_of(p);
   int64_t limit = msc_limit_of_options(p->ctx, o);
@@ -198,7 +199,7 @@ static bool fits_device(const msc_plan *p, const msc_compile_options *o) {
       msc_config_is_set(o->config, MSC_KEY_memory_limit)
           ? "memory_limit is"
           : msc_arena_printf(p->arena, "the described device, %s, has", msc_cluster_of_options(p->ctx, o)->device);
-  bool is_bound = msc_limit_binds(p->ctx, o);
+  bool is_bound = msc_limit_binds(p->ctx, o) || bytes > MSC_MOST_POOL_BYTES;
   static const char form[] =
       "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);

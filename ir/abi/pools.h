@@ -17,6 +17,7 @@ typedef enum {
 } msc_pool;
 
 enum { MSC_POOL_LINE = 64, MSC_SECTOR = 512 };
+#define MSC_MOST_POOL_BYTES ((uint64_t)1 << 46) /* of a pool: sums of offsets cannot overflow; no rank has so much */
 
 static inline uint64_t msc_pool_lines(uint64_t bytes) {
   return (bytes + MSC_POOL_LINE - 1) / MSC_POOL_LINE * MSC_POOL_LINE;

@@ -4,6 +4,7 @@
 #define MSCRT_PLAN_H
 
 #include "ir/abi/attention.h"
+#include "ir/abi/pools.h"
 #include "ir/abi/product.h"
 #include "ir/abi/windows.h"
 #include "ir/layout/box.h"
@@ -205,7 +206,7 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p);
 /* Returns the number of micro-batches of one training step. */
 int64_t mscrt_train_micro(const mscrt_plan *p);
 
-#define MSCRT_MAX_BYTES ((uint64_t)1 << 46) /* limit of a space: sums of offsets cannot overflow */
+#define MSCRT_MAX_BYTES MSC_MOST_POOL_BYTES
 
 /* check_schedule.c, in this order; the last one after the calls. */
 mscrt_status *mscrt_check_stages(mscrt_plan *p);

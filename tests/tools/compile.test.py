@@ -266,6 +266,8 @@ expect(
         t) else t)
 expect("compile huge.fbs -o d.bin --json --cluster cpu", 0, lambda t: ""
        if t.startswith("msc: warning: the plan needs ") else t)
+network("vast.fbs", "--batch", str(1 << 37))  # a plan that no rank could load
+expect("compile vast.fbs -o bad.bin", 1, lambda t: "" if t.startswith("msc: error: the plan needs ") else t)
 expect(f"compile plain.fbs -o d.bin {SEARCHED} --set strategy_ckpt_load_file=searched.json", 0, quiet, "")
 expect.check("a searched strategy comes back",
              open("searched.json").read() == found and json.loads(found)["mesh"] != "d=8")
@@ -519,8 +521,8 @@ expect("compile rows.mlir -o rows.bin --target cuda", 1, lambda err: ""
        if "rows.mlir:4:5: error: its kernel works on 2147483648 parts, and at most 2147483647" in err else err)
 os.remove("rows.mlir")
 
-expect.no_files("residual.fbs", "residual.json", "c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json",
-                "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs",
-                "bad.fbs", "bad.mlir", "net.mlir", "product.mlir", "product.bin", "a.bin", "b.bin", "c.bin", "d.bin",
-                "batch.bin", "a.d", "s.json", "t.json", "u.json", "half.json")
+expect.no_files("residual.fbs", "residual.json", "c.json", "huge.fbs", "vast.fbs", "small.json", "pinned.mlir",
+                "searched.json", "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs",
+                "batch.fbs", "open.fbs", "bad.fbs", "bad.mlir", "net.mlir", "product.mlir", "product.bin", "a.bin",
+                "b.bin", "c.bin", "d.bin", "batch.bin", "a.d", "s.json", "t.json", "u.json", "half.json")
 expect.done()
