@@ -312,6 +312,18 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int
   return true;
 }
 
+bool msc_codegen_product_of_parts(msc_codegen *cg, bool transpose_b, msc_product_kernels *out) {
+  if (cg->llvm.width.product != 64 || cg->llvm.cpu.bf16 != MSC_BF16_BY_TILES) return false;
+  cg->bf16 = MSC_BF16_BY_TILES;
+  *out = (msc_product_kernels){
+      .pack = product_kernel(cg, transpose_b ? MSC_PACK_PARTS_TRANSPOSED : MSC_PACK_PARTS, MSC_F32, 2, 4),
+      .multiply = product_kernel(cg, MSC_MULTIPLY_PARTS, MSC_F32, 5, 10),
+      .width = msc_product_width(&cg->llvm, MSC_F32),
+      .height = MSC_TILE_HEIGHT,
+      .pairs = true};
+  return true;
+}
+
 bool msc_codegen_pairs(msc_codegen *cg, uint32_t *out_multiply) {
   msc_bf16_way way = bf16_way(cg, MSC_BF16, 2 * MSC_PRODUCT_CHUNK);
   if (way == MSC_BF16_BY_TERMS) return false;

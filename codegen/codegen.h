@@ -104,7 +104,7 @@ typedef struct {
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are multiplied together */
-  bool pairs;              /* each element of panels and packed rows holds two terms */
+  bool pairs;              /* each element of panels and packed rows holds two terms, of f32 a part of two */
   bool twice;              /* the CPU multiplies two vectors at once, of 64 bytes */
 } msc_product_kernels;
 
@@ -119,6 +119,9 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_cal
  * has no fused multiply-add. */
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block,
                          msc_product_kernels *out_kernels);
+/* Adds the kernels of a product of f32 that multiply terms as sums of three numbers of bf16, by AMX. Returns false if
+ * the CPU has none. */
+bool msc_codegen_product_of_parts(msc_codegen *cg, bool transpose_b, msc_product_kernels *out_kernels);
 /* Returns the number of the kernel with which a GPU swaps rows of a cache, of so many bytes (ir/abi/row_cache.h). */
 uint32_t msc_codegen_swap(msc_codegen *cg, uint64_t row_bytes);
 /* Adds the kernel that multiplies pairs of bf16, for callers that pack panels themselves. Returns false if the CPU has

@@ -252,7 +252,7 @@ LLVMValueRef msc_nvvm_exp_of_term(msc_emit *e, LLVMValueRef x);
 /* ---- emit/product.c ---- */
 
 /* The kernels of a product. The kernels of pairs and tiles are for bf16, on CPUs that have the instructions; tiles read
- * the same panels as pairs. */
+ * the same panels as pairs. Those of parts are for f32, by tiles of bf16. */
 #define MSC_PRODUCT_PARTS(X)   \
   X(MSC_PACK)                  \
   X(MSC_PACK_TRANSPOSED)       \
@@ -260,7 +260,10 @@ LLVMValueRef msc_nvvm_exp_of_term(msc_emit *e, LLVMValueRef x);
   X(MSC_PACK_PAIRS)            \
   X(MSC_PACK_PAIRS_TRANSPOSED) \
   X(MSC_MULTIPLY_PAIRS)        \
-  X(MSC_MULTIPLY_TILES)
+  X(MSC_MULTIPLY_TILES)        \
+  X(MSC_PACK_PARTS)            \
+  X(MSC_PACK_PARTS_TRANSPOSED) \
+  X(MSC_MULTIPLY_PARTS)
 
 typedef enum {
 #define X(name) name,
@@ -270,10 +273,12 @@ typedef enum {
 } msc_product_part;
 
 static inline msc_bf16_way msc_product_way(msc_product_part part) {
-  return part < MSC_PACK_PAIRS ? MSC_BF16_BY_TERMS : part == MSC_MULTIPLY_TILES ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
+  if (part == MSC_MULTIPLY_TILES || part == MSC_MULTIPLY_PARTS) return MSC_BF16_BY_TILES;
+  return part < MSC_PACK_PAIRS || part > MSC_MULTIPLY_TILES ? MSC_BF16_BY_TERMS : MSC_BF16_BY_PAIRS;
 }
 /* True if there is such a kernel. */
 static inline bool msc_product_has(int level, msc_product_part part, msc_dtype dtype) {
+  if (part >= MSC_PACK_PARTS) return level == 4 && dtype == MSC_F32;
   return level >= 3 && (msc_product_way(part) == MSC_BF16_BY_TERMS || (level == 4 && dtype == MSC_BF16));
 }
 
@@ -295,8 +300,13 @@ void msc_product_emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool p
 /* Rows of an AMX register; rows that are multiplied together, in two registers; pairs of terms in a row of a
  * register. */
 enum { MSC_TILE_ROWS = 16, MSC_TILE_HEIGHT = 32, MSC_TILE_PAIRS = MSC_PRODUCT_CHUNK };
-/* Emits the body of the kernel that multiplies by AMX. */
-void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn);
+/* Emits the body of the kernel that multiplies by AMX: of bf16, or of f32 in parts. */
+void msc_product_emit_tiles(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn);
+
+/* ---- emit/product_parts.c ---- */
+
+/* Emits the body of a kernel that packs columns of b, of f32, in parts of bf16. */
+void msc_product_emit_split(msc_llvm *l, bool transposed, LLVMValueRef fn);
 
 /* ---- products.c ---- */
 

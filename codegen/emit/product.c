@@ -275,9 +275,16 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
 }
 
 const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype) {
-  static const char *const form[MSC_NUM_PRODUCT_PARTS] = {
-      "pack_%s",           "pack_%s_transposed", "multiply_%s", "pack_pairs_%s", "pack_pairs_%s_transposed",
-      "multiply_pairs_%s", "multiply_tiles_%s"};
+  static const char *const form[MSC_NUM_PRODUCT_PARTS] = {"pack_%s",
+                                                          "pack_%s_transposed",
+                                                          "multiply_%s",
+                                                          "pack_pairs_%s",
+                                                          "pack_pairs_%s_transposed",
+                                                          "multiply_pairs_%s",
+                                                          "multiply_tiles_%s",
+                                                          "pack_parts_%s",
+                                                          "pack_parts_%s_transposed",
+                                                          "multiply_parts_%s"};
   return msc_arena_printf(msc_context_arena(ctx), form[part], msc_dtype_name(dtype));
 }
 
@@ -285,7 +292,8 @@ void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_
   LLVMValueRef fn = msc_llvm_kernel(l, name);
   bool pairs = msc_product_way(part) == MSC_BF16_BY_PAIRS;
   msc_llvm_allow(l, fn, msc_product_way(part));
-  if (part == MSC_MULTIPLY_TILES) msc_product_emit_tiles(l, fn);
+  if (part == MSC_MULTIPLY_TILES || part == MSC_MULTIPLY_PARTS) msc_product_emit_tiles(l, dtype, fn);
+  else if (part >= MSC_PACK_PARTS) msc_product_emit_split(l, part == MSC_PACK_PARTS_TRANSPOSED, fn);
   else if (part == MSC_MULTIPLY || part == MSC_MULTIPLY_PAIRS) emit_multiply(l, dtype, pairs, fn);
   else msc_product_emit_pack(l, dtype, part == MSC_PACK_TRANSPOSED || part == MSC_PACK_PAIRS_TRANSPOSED, pairs, fn);
 }

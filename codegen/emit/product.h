@@ -253,6 +253,15 @@ static inline void fill_rows(product *p, const filling *f, LLVMValueRef a, LLVMV
   msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
+/* product_parts.c */
+
+/* Splits rows begin .. end - 1 of a, of f32, into parts at `room`, sixteen rows of `k` elements together; `room` has
+ * place for the last sixteen even if some of them do not exist. */
+void msc_product_split_rows(product *p, const filling *f, LLVMValueRef a, LLVMValueRef room, LLVMValueRef k,
+                            LLVMValueRef begin, LLVMValueRef end);
+void msc_product_split_transposed_rows(product *p, const filling *f, LLVMValueRef a, LLVMValueRef room, LLVMValueRef k,
+                                       LLVMValueRef begin, LLVMValueRef end);
+
 static inline LLVMValueRef is_dim_set(product *p, int i) {
   return LLVMBuildICmp(p->b, LLVMIntNE, load_dim(p, i), i64(p, 0), "");
 }

@@ -1,5 +1,6 @@
-/* product_tiles.c: the kernel of a product of bf16 by AMX: rows of c from rows of a and columns of b, which are packed
- * in pairs of terms.  Two registers of 16 rows of a times two of 16 columns of b add to four registers of sums.
+/* product_tiles.c: the kernels of products of bf16, and of f32 in parts of bf16, by AMX: rows of c from rows of a and
+ * columns of b, which are packed in pairs of terms.  Two registers of 16 rows of a times two of 16 columns of b add to
+ * four registers of sums.
  *
  * A block of terms is made of chunks of as many pairs, 16 at most (msc_product_chunk); zeros fill the last pair and the
  * last chunk, in b's panels and in rows of a, which are packed then.  tdpbf16ps adds a chunk to a sum: the first terms
@@ -9,6 +10,11 @@
  * summed as one of two chunks, so that half as many sums are stored.  It makes zero of their sum if that is a denormal,
  * which ranks that have one of the blocks each do not when they add up: such a sum, below 2^-126, is the only one whose
  * bits depend on the number of ranks.
+ *
+ * A term of f32 is the sum of three parts (product_parts.c).  Of the nine products of parts the six greatest are added
+ * to a sum, chunk by chunk, those of small parts first; the other three are less than 2^-24 of the greatest, as is what
+ * an fma of f32 leaves away.  Registers are loaded for the next of the six only where it has another part.  There two
+ * blocks are never summed as one: the order would not be the same.
  *
  * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
 #include "codegen/emit/product_result.h"
@@ -30,7 +36,12 @@ typedef struct {
   LLVMValueRef shape;                      /* the registers' shape, in memory */
   filling filling;
   LLVMValueRef second; /* rows from the first register of rows to the second */
+  int parts;           /* of a term: 1, or of f32 3 */
 } tiling;
+
+/* Which parts of a and b are multiplied, one after the other: of bf16 there is one. */
+static const struct { int a, b; } part_products[] = {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}};
+enum { NUM_PART_PRODUCTS = sizeof part_products / sizeof *part_products };
 
 static LLVMValueRef tile_number(product *p, int v) {
   return LLVMConstInt(LLVMInt8TypeInContext(p->e.l->llvm), (unsigned)v, false);
@@ -77,26 +88,39 @@ static void fetch_lines(product *p, LLVMValueRef next) {
   for (int i = 0; i < LINES; i++) fetch(p, at(p, next, i64(p, i * PAIRS)), TO_READ_LATER);
 }
 
-/* Sums the next block and stores the sums at `to`. `next`: where lines are prefetched meanwhile. */
-static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef *next,
-                      LLVMValueRef to) {
-  msc_ir_loop terms;
-  LLVMValueRef at_both[3] = {*a, *b, *next}, chunks = LLVMBuildSDiv(p->b, t->block, t->chunk, ""),
-               step = nsw_mul(p, t->row_a, i64(p, 4)), below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)),
-               other = nsw_mul(p, t->second, t->row_a);
-  for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){tile_number(p, i)});
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), chunks, 1, 3, at_both);
-  fetch_lines(p, at_both[2]);
-  for (int i = 0; i < 2; i++) load_tile(p, B_TILE + i, at(p, at_both[1], i64(p, i * PAIRS)), i64(p, 8 * PAIRS));
+/* Multiplies one part of a chunk by another. `a`, `b`: their addresses, NULL: the registers hold them. `other`, `step`:
+ * from the first register of rows to the second, in elements, and from row to row, in bytes. */
+static void multiply_part(product *p, LLVMValueRef a, LLVMValueRef b, LLVMValueRef other, LLVMValueRef step) {
+  for (int i = 0; b && i < 2; i++) load_tile(p, B_TILE + i, at(p, b, i64(p, i * PAIRS)), i64(p, 8 * PAIRS));
   for (int i = 0; i < 2; i++) {
-    load_tile(p, A_TILE + i, i ? at(p, at_both[0], other) : at_both[0], step);
+    if (a) load_tile(p, A_TILE + i, i ? at(p, a, other) : a, step);
     for (int j = 0; j < 2; j++)
       call_amx(p, "llvm.x86.tdpbf16ps", 3,
                (LLVMValueRef[]){tile_number(p, 2 * i + j), tile_number(p, A_TILE + i), tile_number(p, B_TILE + j)});
   }
-  at_both[0] = at(p, at_both[0], t->chunk);
-  at_both[1] = at(p, at_both[1], nsw_mul(p, t->chunk, i64(p, 2 * PAIRS)));
-  at_both[2] = at(p, at_both[2], nsw_mul(p, t->chunk, i64(p, LINES)));
+}
+
+/* Sums the next block and stores the sums at `to`. `next`: where lines are prefetched meanwhile. */
+static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef *next,
+                      LLVMValueRef to) {
+  msc_ir_loop terms;
+  LLVMValueRef rows_of_part = i64(p, MSC_TILE_ROWS), at_both[3] = {*a, *b, *next},
+               parts = nsw_mul(p, t->chunk, i64(p, t->parts)), chunks = LLVMBuildSDiv(p->b, t->block, parts, ""),
+               step = nsw_mul(p, t->parts == 1 ? t->row_a : t->chunk, i64(p, 4)),
+               below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)), other = nsw_mul(p, t->second, t->row_a);
+  for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){tile_number(p, i)});
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), chunks, 1, 3, at_both);
+  if (t->parts == 1) fetch_lines(p, at_both[2]); /* parts take so much longer that it would cost more than it saves */
+  for (int i = t->parts == 1 ? NUM_PART_PRODUCTS - 1 : 0, in_a = -1, in_b = -1; i < NUM_PART_PRODUCTS; i++) {
+    int of_a = part_products[i].a, of_b = part_products[i].b;
+    LLVMValueRef a_part = at(p, at_both[0], nsw_mul(p, nsw_mul(p, t->chunk, rows_of_part), i64(p, of_a))),
+                 b_part = at(p, at_both[1], nsw_mul(p, t->chunk, i64(p, of_b * 2 * PAIRS)));
+    multiply_part(p, of_a == in_a ? NULL : a_part, of_b == in_b ? NULL : b_part, other, step);
+    in_a = of_a, in_b = of_b;
+  }
+  at_both[0] = at(p, at_both[0], t->parts == 1 ? parts : nsw_mul(p, parts, rows_of_part));
+  at_both[1] = at(p, at_both[1], nsw_mul(p, parts, i64(p, 2 * PAIRS)));
+  at_both[2] = at(p, at_both[2], nsw_mul(p, parts, i64(p, LINES)));
   msc_ir_loop_close(&p->e, &terms, at_both);
   *a = at_both[0], *b = at_both[1], *next = at_both[2];
   for (int i = 0; i < A_TILE; i++) {
@@ -165,7 +189,8 @@ static void multiply_panels(product *p, const tiling *t, LLVMValueRef first, LLV
 }
 
 /* Multiplies rows begin .. end - 1 by all panels: groups of 32 rows, then the rows that remain in two halves, one for
- * each register of rows. If a single row remains, both registers hold it. */
+ * each register of rows; of rows in parts the first register takes sixteen. If none is left for the second register,
+ * both hold the same. */
 static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop parts;
   LLVMValueRef zero = i64(p, 0), one = i64(p, 1), two = i64(p, 2), high = i64(p, MSC_TILE_ROWS),
@@ -178,6 +203,12 @@ static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueR
   msc_ir_loop_open(&p->e, &parts, LLVMBuildSelect(p->b, none_whole, one, zero, ""),
                    LLVMBuildSelect(p->b, none_left, one, two, ""), 1, 0, NULL);
   LLVMValueRef rest = LLVMBuildICmp(p->b, LLVMIntEQ, parts.index, one, "");
+  if (t->parts > 1) { /* registers hold the rows that are packed together */
+    more = least(p, left, high);
+    half = nsw_sub(p, left, more);
+    single = LLVMBuildICmp(p->b, LLVMIntEQ, half, zero, "");
+    one = more;
+  }
   LLVMValueRef rows[2] = {LLVMBuildSelect(p->b, rest, more, high, ""),
                           LLVMBuildSelect(p->b, rest, LLVMBuildSelect(p->b, single, one, half, ""), high, "")};
   t->second = LLVMBuildSelect(p->b, rest, LLVMBuildSelect(p->b, single, zero, more, ""), high, "");
@@ -213,41 +244,44 @@ static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef e
   LLVMValueRef given = load_buffer(p, 0), room = load_buffer(p, 3), transposed = is_dim_set(p, 5);
   LLVMBasicBlockRef transpose = msc_ir_block(&p->e), other = msc_ir_block(&p->e), fill = msc_ir_block(&p->e),
                     after = msc_ir_block(&p->e);
-  LLVMValueRef packed = LLVMBuildOr(p->b, transposed, t->filling.filled, "");
+  LLVMValueRef always = LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 1, false),
+               fills = t->parts == 1 ? t->filling.filled : always, packed = LLVMBuildOr(p->b, transposed, fills, "");
   LLVMBuildCondBr(p->b, transposed, transpose, other);
   LLVMPositionBuilderAtEnd(p->b, transpose);
-  pack_transposed_rows(p, t, given, room, begin, end);
+  if (t->parts == 1) pack_transposed_rows(p, t, given, room, begin, end);
+  else msc_product_split_transposed_rows(p, &t->filling, given, room, t->k, begin, end);
   LLVMBuildBr(p->b, after);
   LLVMPositionBuilderAtEnd(p->b, other);
-  LLVMBuildCondBr(p->b, t->filling.filled, fill, after);
+  LLVMBuildCondBr(p->b, fills, fill, after);
   LLVMPositionBuilderAtEnd(p->b, fill);
-  fill_rows(p, &t->filling, given, room, t->k, begin, end);
+  (t->parts == 1 ? fill_rows : msc_product_split_rows)(p, &t->filling, given, room, t->k, begin, end);
   LLVMBuildBr(p->b, after);
   LLVMPositionBuilderAtEnd(p->b, after);
   t->row_a = LLVMBuildSelect(p->b, packed, t->k, units_of(p, load_dim(p, 2)), "");
   t->a = LLVMBuildSelect(p->b, packed, at(p, room, nsw_mul(p, nsw_sub(p, i64(p, 0), begin), t->k)), given, "");
 }
 
-/* Sets which blocks are summed: those of the product, or two of them together where each is one chunk. */
+/* Sets which blocks are summed: those of the product, or of bf16 two of them together where each is one chunk. */
 static void choose_blocks(product *p, tiling *t, LLVMValueRef all) {
   LLVMValueRef one = i64(p, 1), odd = LLVMBuildTrunc(p->b, all, LLVMInt1TypeInContext(p->e.l->llvm), ""),
                is_chunk = LLVMBuildICmp(p->b, LLVMIntEQ, t->filling.units, t->filling.chunk, "");
   LLVMValueRef by_two = LLVMBuildAnd(p->b, is_chunk, LLVMBuildNot(p->b, odd, ""), ""),
-               shift = LLVMBuildZExt(p->b, by_two, LLVMTypeOf(one), "");
+               shift = t->parts == 1 ? LLVMBuildZExt(p->b, by_two, LLVMTypeOf(one), "") : i64(p, 0);
   t->blocks = LLVMBuildLShr(p->b, all, shift, "");
-  t->block = LLVMBuildShl(p->b, t->filling.units, shift, "");
+  t->block = LLVMBuildShl(p->b, nsw_mul(p, t->filling.units, i64(p, t->parts)), shift, "");
 }
 
-void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
-  product p = product_of(l, MSC_BF16, true, fn);
+void msc_product_emit_tiles(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
+  product p = product_of(l, dtype, true, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   tiling t = {.c = result_of(&p),
               .b = load_buffer(&p, 1),
               .sums = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * SUMS / PAIRS),
-              .shape = msc_ir_stack(&p.e, p.vector, 1)};
+              .shape = msc_ir_stack(&p.e, p.vector, 1),
+              .parts = msc_product_packing(p.operand_bytes, true)};
   LLVMValueRef blocks = load_dim(&p, 4);
   t.filling = filling_of(&p, load_dim(&p, 1), blocks);
-  t.k = units_of_all(&p, &t.filling, load_dim(&p, 1), blocks);
+  t.k = nsw_mul(&p, units_of_all(&p, &t.filling, load_dim(&p, 1), blocks), i64(&p, t.parts));
   t.chunk = t.filling.chunk;
   choose_blocks(&p, &t, blocks);
   place_rows(&p, &t, begin, end);

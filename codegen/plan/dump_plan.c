@@ -242,7 +242,8 @@ static void write_matmul(const dumping *d, plan_call c) {
   static const char *const library[] = {[PLAN_LIBRARY_USE_MEASURED] = ", or by a library if measured to be faster",
                                         [PLAN_LIBRARY_USE_PREFERRED] = ", by a library where it is installed"};
   if (plan_matmul_library(m)) write_dump(d, "%s", library[plan_matmul_library(m)]);
-  if (plan_matmul_pairs(m)) write_dump(d, ", terms in pairs");
+  if (plan_matmul_pairs(m))
+    write_dump(d, plan_matmul_dtype(m) == MSC_F32 ? ", terms in three parts of bf16" : ", terms in pairs");
   if (plan_matmul_b_lies(m)) write_dump(d, ", b not packed");
   uint64_t shared = plan_matmul_shared_columns(m);
   if (shared == plan_matmul_n(m)) write_dump(d, ", b packed for all threads");

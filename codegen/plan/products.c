@@ -22,11 +22,13 @@ static void choose_library_tiles(msc_plan_matmul *m) {
 
 enum { SHARED = 4 * 1024 * 1024 }; /* most bytes of packed columns of b that all workers share */
 
+static int packing_of(const msc_plan_matmul *m) { return msc_product_packing(msc_dtype_bytes(m->dtype), m->pairs); }
+
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
 
 /* Returns the bytes of one column of a panel, or of one packed row. */
 static uint64_t packed_bytes(const msc_plan_matmul *m) {
-  return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->blocks, m->pairs);
+  return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->blocks, packing_of(m));
 }
 
 static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
@@ -57,17 +59,27 @@ static bool reads_b_in_place(const msc_plan_matmul *m, const msc_product_kernels
   enum { FEW = 48, FEW_OF_NEAR = 64, NEAR = 1280 * 1024, PLACES = 4096, LONG = 16 };
   bool low = kernels->height <= 6;
   uint64_t apart = m->n * sum_bytes(m), most = m->k * apart <= NEAR ? FEW_OF_NEAR : FEW;
-  if (m->n < m->width || msc_dtype_bytes(m->dtype) < 4) return false;
+  if (m->n < m->width || msc_dtype_bytes(m->dtype) < 4 || m->pairs) return false;
   if (m->transpose_b) return m->n % m->width == 0 && transposes_b_in_place(m, kernels);
   if (apart % PLACES == 0) most = low ? 6 : m->k / m->blocks >= LONG && m->k * apart > NEAR ? 32 : 12;
   else if (low && apart % (PLACES / 2) == 0) most = 12;
   return m->m <= most;
 }
 
-static bool is_filled(const msc_plan_matmul *m) { return msc_product_is_filled((int64_t)m->k, m->blocks, m->pairs); }
+static bool is_filled(const msc_plan_matmul *m) {
+  return msc_product_is_filled((int64_t)m->k, m->blocks, packing_of(m));
+}
 
 static bool packs_rows_of(const msc_plan_matmul *m) {
-  return msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs, is_filled(m));
+  return msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, packing_of(m), is_filled(m));
+}
+
+/* Returns how many rows in parts, of so many bytes each, are multiplied together: as many as half of the level-2 cache
+ * of a CPU with AMX holds. Splitting them takes so long that tiles have all columns. */
+static uint64_t rows_of_parts(uint64_t bytes, uint64_t height) {
+  enum { HALF = 1024 * 1024, MOST = 256 };
+  uint64_t rows = HALF / bytes / height * height;
+  return rows < height ? height : rows > MOST ? MOST : rows;
 }
 
 /* Chooses the tiles of generated code. Packed columns of b take half of the level-2 cache, or more if all workers share
@@ -80,6 +92,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   /* columns of a tile that packs its rows, where large caches leave less to gain by more of them than by more rows */
   enum { MOST_OF_TWICE = 512 };
+  enum { SHARED_OF_PARTS = 32 * 1024 * 1024 };
   /* up to WIDE rows are multiplied by up to SPAN panels together if b is in place; LONG are panels of a long run */
   enum { WIDE = 4, SPAN = 4, LONG = 32 };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
@@ -90,6 +103,8 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
   if (packs_rows && m->transpose_a && kernels->twice && columns > MOST_OF_TWICE) columns = MOST_OF_TWICE;
+  if (packing_of(m) == MSC_PACKED_PARTS)
+    rows = rows_of_parts(bytes, height), columns = SHARED_OF_PARTS / bytes / width * width;
   if (columns < width) columns = width;
   if (!packs_rows && (rows < 8 * height || m->m > 16 * height)) rows = 8 * height;
   if (m->batch == 1 && m->m > rows && columns < SHARED_COLUMNS) columns = SHARED_COLUMNS;
@@ -109,7 +124,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
 }
 
 static void set_workspace(msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  int64_t units = msc_product_units((int64_t)m->k, m->blocks, m->pairs);
+  int64_t units = msc_product_units((int64_t)m->k, m->blocks, packing_of(m));
   m->b_lies = reads_b_in_place(m, kernels);
   m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
   uint64_t columns = m->b_lies ? m->n % m->width : m->shared_columns ? m->shared_columns : m->tile_n;
@@ -133,7 +148,9 @@ static void set_library(msc_plan_matmul *m, const msc_op *op) {
 static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
   msc_product_kernels kernels;
   m->blocks = (uint32_t)msc_op_int(op, MSC_FACT(blocks));
-  if (!msc_codegen_product(cg, m->dtype, m->transpose_b, (int64_t)(m->k / m->blocks), &kernels))
+  bool in_parts = m->dtype == MSC_F32 && msc_op_bool(op, MSC_FACT(in_parts)) &&
+                  msc_codegen_product_of_parts(cg, m->transpose_b, &kernels);
+  if (!in_parts && !msc_codegen_product(cg, m->dtype, m->transpose_b, (int64_t)(m->k / m->blocks), &kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
   m->generated = true;
   m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width, m->pairs = kernels.pairs;

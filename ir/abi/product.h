@@ -2,7 +2,7 @@
  * their memory, and the runtime, which checks the plan, share these functions, so that none of them can be wrong alone.
  *
  * A panel has `width` columns: MSC_PRODUCT_VECTORS vectors of as many lanes.  k counts elements of panels, which are
- * terms, or pairs of them. */
+ * terms, or pairs of them, or parts of pairs. */
 #ifndef MSC_IR_PRODUCT_H
 #define MSC_IR_PRODUCT_H
 
@@ -46,21 +46,30 @@ static inline int64_t msc_product_chunk(int64_t block) {
   return chunks ? (pairs + chunks - 1) / chunks : 1;
 }
 
-/* Elements of a panel, or of packed rows, for a block of so many terms: two neighbours of bf16 are one where they are
- * multiplied as a pair; then zeros fill the last pair and the last chunk. */
-static inline int64_t msc_product_block_units(int64_t block, bool pairs) {
-  return pairs ? msc_product_chunks(block) * msc_product_chunk(block) : block;
+/* How terms lie in panels and packed rows: each is an element; or an element is two neighbours of bf16, which are
+ * multiplied as a pair; or each is the sum of three parts of bf16, of which two neighbours' are an element. */
+enum { MSC_PACKED_TERMS = 0, MSC_PACKED_PAIRS = 1, MSC_PACKED_PARTS = 3 };
+
+/* Returns which of them it is for operands of so many bytes that are multiplied in pairs, or not. */
+static inline int msc_product_packing(int64_t operand_bytes, bool pairs) {
+  return !pairs ? MSC_PACKED_TERMS : operand_bytes < 4 ? MSC_PACKED_PAIRS : MSC_PACKED_PARTS;
+}
+
+/* Elements of a panel, or of packed rows, for a block of so many terms; in pairs zeros fill the last pair and the last
+ * chunk. */
+static inline int64_t msc_product_block_units(int64_t block, int packing) {
+  return packing ? packing * msc_product_chunks(block) * msc_product_chunk(block) : block;
 }
 
 /* Returns the elements of all blocks: those of one block, times their number. */
-static inline int64_t msc_product_units(int64_t k, int64_t blocks, bool pairs) {
-  return blocks * msc_product_block_units(k / blocks, pairs);
+static inline int64_t msc_product_units(int64_t k, int64_t blocks, int packing) {
+  return blocks * msc_product_block_units(k / blocks, packing);
 }
 
 /* True if zeros stand behind the terms of a block. Squares of such a block are transposed by themselves, and rows of a
  * are packed. */
-static inline bool msc_product_is_filled(int64_t k, int64_t blocks, bool pairs) {
-  return pairs && 2 * msc_product_units(k, blocks, pairs) != k;
+static inline bool msc_product_is_filled(int64_t k, int64_t blocks, int packing) {
+  return packing && 2 * msc_product_units(k, blocks, MSC_PACKED_PAIRS) != k;
 }
 
 /* Elements that packing of columns of b with k units writes: panels one behind the other, and behind the last of them
@@ -91,8 +100,8 @@ static inline bool msc_product_streams(int64_t rows, int64_t row_bytes, bool b_l
 }
 
 /* True if rows of a may be packed; else all of them are read in place. `filled`: zeros stand behind a block's terms. */
-static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs, bool filled) {
-  return transpose_a || filled || (operand_bytes < 4 && !pairs);
+static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, int packing, bool filled) {
+  return transpose_a || filled || packing == MSC_PACKED_PARTS || (operand_bytes < 4 && !packing);
 }
 
 #endif

@@ -77,8 +77,9 @@ static msc_op *absorb_users(msc_op *matmul) {
   return gemm;
 }
 
-static void mark_generated(const msc_pass_ctx *pass, msc_op *gemm, int64_t blocks) {
+static void mark_generated(const msc_pass_ctx *pass, msc_op *gemm, int64_t blocks, bool in_parts) {
   msc_op_set(gemm, "generated", msc_bool(true));
+  if (in_parts) msc_op_put(gemm, msc_fact_in_parts(true));
   if (!msc_is_deterministic(gemm->block->func->module, pass->config)) msc_op_put(gemm, msc_fact_any_order(true));
   if (blocks > 1) msc_op_put(gemm, msc_fact_blocks(blocks));
 }
@@ -134,6 +135,7 @@ static msc_op *replace_weight_grad(msc_op *grad) {
   op->name = grad->name;
   msc_op_set(op, "transpose_a", msc_bool(true));
   msc_op_copy_attr(op, grad, MSC_FACT(blocks));
+  msc_op_copy_attr(op, grad, MSC_FACT(in_parts));
   op->out[0].type = grad->out[0].type;
   msc_insert_before(grad, op);
   msc_replace_uses(&grad->out[0], &op->out[0]);
@@ -155,8 +157,9 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       if (chosen.by == MSC_BY_PRODUCT && is_long_column(op)) op = replace_column(op);
       int64_t num_blocks = msc_fact_read(op, blocks, 1);
+      bool in_parts = msc_op_bool(op, MSC_FACT(in_parts));
       msc_op *gemm = absorb_users(op);
-      if (chosen.by == MSC_BY_PRODUCT) mark_generated(pass, gemm, num_blocks);
+      if (chosen.by == MSC_BY_PRODUCT) mark_generated(pass, gemm, num_blocks, in_parts);
       generated += chosen.by == MSC_BY_PRODUCT, by_library += chosen.by == MSC_BY_LIBRARY;
     }
   msc_stat(pass, "products by generated code", generated);

@@ -152,10 +152,29 @@ static void set_blocks(const localizing *z, msc_op *op) {
   } else if (!msc_is_float(x->type->dtype)) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
-  bool is_narrow = msc_form_of(op) == MSC_FORM_PRODUCT && x->type->dtype == MSC_BF16,
+  bool by_tiles = msc_op_bool(op, MSC_FACT(in_parts)), is_product = msc_form_of(op) == MSC_FORM_PRODUCT;
+  bool is_narrow = is_product && x->type->dtype == MSC_BF16,
        in_batch = is_narrow && op->in[1].value->type->rank > 2 && op->out[0].type->rank > 2;
   int64_t least = rows ? LEAST_OF_ROW : in_batch ? LEAST_OF_BF16 : 1;
-  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, least, is_narrow ? MANY_OF_BF16 : MANY)));
+  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, least, is_narrow || by_tiles ? MANY_OF_BF16 : MANY)));
+}
+
+/* True if an op is a product of two large matrices of f32: the whole ones, so that all ranks, of any number, agree. */
+static bool multiplies_large(const localizing *z, const msc_op *op) {
+  enum { LEAST_COLUMNS = 64, LEAST_ROWS = 128, LEAST_TERMS = 128 };
+  bool two_matrices = op->kind == OP_matmul_weight_grad ||
+                      (msc_form_of(op) == MSC_FORM_PRODUCT && op->num_in == 2 && op->in[1].value->type->rank == 2);
+  if (!two_matrices || op->in[0].value->type->dtype != MSC_F32 || op->out[0].type->dtype != MSC_F32) return false;
+  const msc_type *x = global_of(z, op->in[0].value), *y = global_of(z, &op->out[0]);
+  int64_t columns = y->dim[y->rank - 1], rows = columns ? msc_type_elems(y) / columns : 0,
+          terms = rows ? msc_type_elems(x) / rows : 0;
+  return columns >= LEAST_COLUMNS && rows >= LEAST_ROWS && terms >= LEAST_TERMS;
+}
+
+/* Lets a CPU multiply terms of f32 as sums of numbers of bf16. */
+static void set_in_parts(const localizing *z, msc_op *op) {
+  const char *way = msc_config_text(z->pass->config, MSC_KEY_f32_products);
+  if (!strcmp(way, "bf16_x6") && multiplies_large(z, op)) msc_op_put(op, msc_fact_in_parts(true));
 }
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
@@ -172,6 +191,7 @@ static void set_size(const localizing *z, msc_op *op, const msc_indexed *x, cons
 }
 
 static void localize_op(localizing *z, msc_op *op) {
+  set_in_parts(z, op);
   set_blocks(z, op);
   set_any_order(z, op);
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;

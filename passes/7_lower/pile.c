@@ -126,6 +126,7 @@ static size_t pile_products(msc_arena *a, msc_op *last) {
   msc_value *sum = matrix_product(&b, x, true, y, false);
   if (!sum) return 0;
   msc_op_copy_attr(sum->def, product[0], MSC_FACT(blocks));
+  msc_op_copy_attr(sum->def, product[0], MSC_FACT(in_parts));
   for (size_t i = 0; i < rest && sum; i++) sum = plus(&b, sum, t.term[t.num_terms - 1 - i]);
   if (!sum) return 0;
   msc_replace_uses(&last->out[0], sum);

@@ -171,7 +171,7 @@ static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile *t,
   const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   size_t bytes = (size_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(m->dtype));
-  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
+  int64_t units = msc_product_units(m->k, m->blocks, m->packing);
   if (reads_in_place(m, t)) return (char *)(uintptr_t)b;
   if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * units) * bytes;
   if (w->job != j->c->products || w->packed != columns) {
@@ -228,11 +228,13 @@ static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t colu
 enum { PACKED_TOGETHER = 4 };
 
 /* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product_pack.c),
- * those of its last block if zeros fill blocks. Else the panel behind it must be packed later. */
+ * those of its last block if zeros fill blocks. Else the panel behind it must be packed later. Parts are not written
+ * behind their chunk. */
 static bool packs_panels_apart(const mscrt_matmul *m) {
-  bool filled = msc_product_is_filled(m->k, m->blocks, m->pairs);
-  int64_t units = filled ? msc_product_block_units(m->k / m->blocks, true)
-                         : msc_product_units(m->k, m->blocks, m->pairs);
+  if (m->packing == MSC_PACKED_PARTS) return true;
+  bool filled = msc_product_is_filled(m->k, m->blocks, m->packing);
+  int64_t units =
+      filled ? msc_product_block_units(m->k / m->blocks, m->packing) : msc_product_units(m->k, m->blocks, m->packing);
   return !m->transpose_b || msc_product_whole(units, m->width) == units;
 }
 

@@ -40,9 +40,9 @@ static uint64_t packed_bytes(const mscrt_matmul *m, int64_t elems) {
 
 /* Sets tiles, and what workers need for them; the columns that workers share stay. */
 static void set_tiles(mscrt_matmul *m, tile_size t) {
-  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
-  bool filled = msc_product_is_filled(m->k, m->blocks, m->pairs);
-  bool packs_rows = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(m->dtype), m->transpose_a, m->pairs, filled);
+  int64_t units = msc_product_units(m->k, m->blocks, m->packing);
+  bool filled = msc_product_is_filled(m->k, m->blocks, m->packing);
+  bool packs_rows = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(m->dtype), m->transpose_a, m->packing, filled);
   m->tile_m = t.rows, m->tile_n = t.columns;
   m->tiles_m = count_parts(m->m, t.rows), m->tiles_n = count_parts(m->n, t.columns);
   m->tiles = m->batch * m->tiles_m * m->tiles_n;
@@ -106,9 +106,9 @@ static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, cha
     __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2], &name[4 * i + 3]);
   snprintf(key, MSCRT_CHOICE_KEY,
            "%.48s|%d threads|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " transposed %d %d in %" PRId64
-           " blocks, panels of %" PRId64 ", lies %d, pairs %d, shared %" PRId64 "%s%s%s|",
+           " blocks, panels of %" PRId64 ", lies %d, packing %d, shared %" PRId64 "%s%s%s|",
            (const char *)name, c->threads, mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->transpose_a,
-           m->transpose_b, m->blocks, m->width, m->b_lies, m->pairs, m->shared_columns,
+           m->transpose_b, m->blocks, m->width, m->b_lies, m->packing, m->shared_columns,
            m->traits & MSC_PRODUCT_ROUNDS ? ", rounded" : "", m->library && c->library ? ", or " : "",
            m->library && c->library ? mscrt_library_name(c->library) : "");
 }
@@ -153,7 +153,7 @@ static void pack_columns_of(const trial *t, const mscrt_matmul *m, int64_t colum
 static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
   size_t bytes = mscrt_dtype_bytes(m->dtype), packed = (size_t)msc_product_bytes((int64_t)bytes),
          result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
+  int64_t units = msc_product_units(m->k, m->blocks, m->packing);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
     int64_t columns = mscrt_smaller(m->tile_n, m->n - column);
     char *b = m->b_lies ? t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes : t->panels;
@@ -265,7 +265,7 @@ static mscrt_status *measure_product(mscrt_context *c, const mscrt_matmul *m, ch
   if (!s) s = allocate_filled(m->k * m->n, bytes, &t.b);
   if (!s) s = allocate_filled(m->m * m->n, mscrt_dtype_bytes(mscrt_result_dtype(m)), &t.c);
   if (!s) s = allocate_filled(panels, 8, &t.panels);
-  if (!s) s = allocate_filled(msc_product_room_elems(m->m, msc_product_units(m->k, m->blocks, m->pairs)), 8, &t.room);
+  if (!s) s = allocate_filled(msc_product_room_elems(m->m, msc_product_units(m->k, m->blocks, m->packing)), 8, &t.room);
   if (!s) {
     if (m->shared_columns) pack_columns_of(&t, m, 0, m->n);
     tile_size likely = likely_tile(c, &t, m);

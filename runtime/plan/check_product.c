@@ -18,26 +18,27 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if (operand_bytes < 4 && !m->wide && m->bias)
     return mscrt_bad_plan("a bias for sums that are rounded to %s", mscrt_dtype_name(m->dtype));
-  if (!mscrt_kernel_takes(p, m->pack, 2, m->pairs ? 4 : 3) || !mscrt_kernel_takes(p, m->multiply, 5, 10))
+  if (!mscrt_kernel_takes(p, m->pack, 2, m->packing ? 4 : 3) || !mscrt_kernel_takes(p, m->multiply, 5, 10))
     return mscrt_bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))
     return mscrt_bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks)
     return mscrt_bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
-  if (m->pairs && m->dtype != MSCRT_BF16) return mscrt_bad_plan("pairs of %s", mscrt_dtype_name(m->dtype));
+  if (m->packing && m->dtype != MSCRT_BF16 && m->dtype != MSCRT_F32)
+    return mscrt_bad_plan("pairs of %s", mscrt_dtype_name(m->dtype));
   int64_t rest = m->n % m->width; /* columns that fill no panel are packed always */
   bool transposed = m->transpose_b && (m->transpose_a || rest || m->k / m->blocks % msc_product_lanes(m->width));
-  if (m->b_lies && (operand_bytes < 4 || transposed || m->shared_columns))
+  if (m->b_lies && (operand_bytes < 4 || m->packing || transposed || m->shared_columns))
     return mscrt_bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n,
                           m->transpose_b ? "transposed " : "", mscrt_dtype_name(m->dtype));
   int64_t shared = m->shared_columns;
   if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
     return mscrt_bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
   uint64_t panels = (uint64_t)mscrt_panel_elems(m, m->b_lies ? rest : shared ? shared : m->tile_n) * bytes;
-  bool packed =
-      msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs, msc_product_is_filled(m->k, m->blocks, m->pairs));
-  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
+  bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a, m->packing,
+                                       msc_product_is_filled(m->k, m->blocks, m->packing));
+  int64_t units = msc_product_units(m->k, m->blocks, m->packing);
   uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, units) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MSCRT_MAX_BYTES || m->room_bytes < room ||
       m->room_bytes > MSCRT_MAX_BYTES)
@@ -105,7 +106,8 @@ static mscrt_status *check_multiplier(const mscrt_plan *p, plan_matmul t) {
 
 /* Unpacks a product whose sizes were checked. */
 static mscrt_matmul read_product(plan_matmul t) {
-  mscrt_matmul m = {.dtype = (mscrt_dtype)plan_matmul_dtype(t),
+  mscrt_dtype dtype = (mscrt_dtype)plan_matmul_dtype(t);
+  mscrt_matmul m = {.dtype = dtype,
                     .batch = (int64_t)plan_matmul_batch(t),
                     .m = (int64_t)plan_matmul_m(t),
                     .n = (int64_t)plan_matmul_n(t),
@@ -126,7 +128,7 @@ static mscrt_matmul read_product(plan_matmul t) {
                     .panel_bytes = plan_matmul_panel_bytes(t),
                     .room_bytes = plan_matmul_room_bytes(t),
                     .shared_columns = (int64_t)plan_matmul_shared_columns(t),
-                    .pairs = plan_matmul_pairs(t),
+                    .packing = msc_product_packing((int64_t)mscrt_dtype_bytes(dtype), plan_matmul_pairs(t)),
                     .b_lies = plan_matmul_b_lies(t),
                     .library = plan_matmul_library(t),
                     .wide = plan_matmul_wide(t),

@@ -60,7 +60,7 @@ typedef struct {
   uint8_t library;               /* PLAN_LIBRARY_USE_...: oneDNN may compute it in place of these kernels */
   bool b_lies;                   /* b is read in place, but for columns that fill no panel, which are packed */
   int64_t traits;                /* mscrt_product_traits, and whether sums are rounded */
-  bool pairs;                    /* of bf16: an element of panels is two terms */
+  int packing;                   /* MSC_PACKED_...: what an element of panels is */
   int64_t shared_columns;        /* columns packed at once for all workers; 0: every worker packs those of its tile */
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
@@ -76,9 +76,9 @@ static inline int64_t mscrt_step_of_lying_b(const mscrt_matmul *m) {
 
 /* Elements that packing so many columns of b writes. */
 static inline int64_t mscrt_panel_elems(const mscrt_matmul *m, int64_t columns) {
-  int64_t units = msc_product_units(m->k, m->blocks, m->pairs);
-  return msc_product_is_filled(m->k, m->blocks, m->pairs) ? msc_product_filled_panel_elems(columns, units, m->width)
-                                                          : msc_product_panel_elems(columns, units, m->width);
+  int64_t units = msc_product_units(m->k, m->blocks, m->packing);
+  return msc_product_is_filled(m->k, m->blocks, m->packing) ? msc_product_filled_panel_elems(columns, units, m->width)
+                                                            : msc_product_panel_elems(columns, units, m->width);
 }
 
 #define MSCRT_GRAPH_OPERANDS 10

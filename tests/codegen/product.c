@@ -57,7 +57,31 @@ static double add_tile(const product_case *p, const double *a, const double *b, 
 
 /* True if AMX adds two blocks that are neighbours, which makes zero of a subnormal sum. */
 static bool adds_blocks_by_tiles(const product_case *p) {
-  return p->kernels->height == MSC_TILE_HEIGHT && msc_product_chunks(p->s.k / p->s.blocks) == 1;
+  return p->kernels->height == MSC_TILE_HEIGHT && p->form->dtype == MSC_BF16 &&
+         msc_product_chunks(p->s.k / p->s.blocks) == 1;
+}
+
+/* One of three parts of x, which are numbers of bf16 whose sum x is. */
+static double part_of(double x, int part) {
+  for (int i = 0; i < part; i++) x -= part_of(x, 0);
+  uint16_t nearest = 0;
+  msc_store(MSC_BF16, &nearest, 0, (msc_scalar){.f = x});
+  return msc_load(MSC_BF16, &nearest, 0).f;
+}
+
+/* A chunk of terms of f32: the six greatest products of their parts, the greatest last. */
+static double add_parts(const product_case *p, const double *a, const double *b, int64_t terms, double sum) {
+  static const int of_a[] = {2, 1, 1, 0, 0, 0}, of_b[] = {0, 0, 1, 1, 2, 0};
+  for (int i = 0; i < 6; i++) {
+    double x[32], y[32];
+    for (int64_t l = 0; l < terms; l++) x[l] = part_of(a[l], of_a[i]), y[l] = part_of(b[l], of_b[i]);
+    sum = add_tile(p, x, y, terms, sum);
+  }
+  return sum;
+}
+
+static int packing_of(const product_case *p) {
+  return msc_product_packing(msc_dtype_bytes(p->form->dtype), p->kernels->pairs);
 }
 
 static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t first, int64_t blocks) {
@@ -77,9 +101,10 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
       if (k >= (first + 1) * block) continue;
       a[l] = p->rows[i * p->s.k + k], b[l] = p->columns[j * p->s.k + k];
     }
-    sum = p->kernels->height == MSC_TILE_HEIGHT ? add_tile(p, a, b, together, sum)
-          : together == 2                       ? add_pair(p, a, b, sum)
-                                                : fma_of(f->dtype, a[0], b[0], sum);
+    sum = packing_of(p) == MSC_PACKED_PARTS       ? add_parts(p, a, b, together, sum)
+          : p->kernels->height == MSC_TILE_HEIGHT ? add_tile(p, a, b, together, sum)
+          : together == 2                         ? add_pair(p, a, b, sum)
+                                                  : fma_of(f->dtype, a[0], b[0], sum);
   }
   return sum;
 }
@@ -106,17 +131,18 @@ static msc_tensor operand(kernel_run *k, msc_dtype d, int64_t elems, fenced *out
 static void multiply(kernel_run *run, const product_case *p, const msc_product_kernels *kernels) {
   const product_form *f = p->form;
   const sizes *s = &p->s;
-  int64_t units = msc_product_units(s->k, s->blocks, kernels->pairs);
-  bool filled = msc_product_is_filled(s->k, s->blocks, kernels->pairs);
+  int64_t units = msc_product_units(s->k, s->blocks, packing_of(p));
+  bool filled = msc_product_is_filled(s->k, s->blocks, packing_of(p));
   int64_t operand_bytes = msc_dtype_bytes(f->dtype), bytes = msc_dtype_bytes(sum_dtype(f->dtype)),
           result_bytes = msc_dtype_bytes(result_dtype(p)), tile_m = 2 * kernels->height + 1;
-  bool lies = !f->transpose_b && operand_bytes >= 4 && s->n % kernels->width == 0 && (s->m % 2 == 0 || s->m == 1);
+  bool lies = !f->transpose_b && operand_bytes >= 4 && !kernels->pairs && s->n % kernels->width == 0 &&
+              (s->m % 2 == 0 || s->m == 1);
   int64_t tile_n = lies && s->m <= MSC_PRODUCT_STREAM_ROWS ? s->n : 3 * kernels->width;
   int64_t most_n = s->n < tile_n ? s->n : tile_n, most_m = s->m < tile_m ? s->m : tile_m;
   fenced panels = fenced_new(
       (size_t)((filled ? msc_product_filled_panel_elems : msc_product_panel_elems)(most_n, units, kernels->width) *
                bytes));
-  bool packed = msc_product_packs_rows(operand_bytes, f->transpose_a, kernels->pairs, filled);
+  bool packed = msc_product_packs_rows(operand_bytes, f->transpose_a, packing_of(p), filled);
   fenced room = fenced_new(packed ? (size_t)(msc_product_room_elems(most_m, units) * bytes) : 0);
   kernel_fn *pack = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->pack].entry),
             *go = (kernel_fn *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry);
@@ -264,6 +290,66 @@ static void test_subnormal_sums(void **state) {
     for (int bytes = 8; bytes <= 64; bytes *= 2) check_subnormal_sums(bytes < 16 ? 0 : bytes, block);
 }
 
+/* Products of f32 by tiles of bf16. */
+static void test_parts(void **state) {
+  (void)state;
+  enum { PART_FORMS = 8 };
+  kernel_run *run = kernels_new_for(&(msc_code_target){.target = &msc_target_cpu});
+  msc_product_kernels kernels[2];
+  for (int i = 0; i < 2; i++)
+    if (!msc_codegen_product_of_parts(run->cg, i, &kernels[i])) {
+      print_message("no AMX here: products in parts are not tested\n");
+      skip();
+    }
+  kernels_finish(run);
+  for (int i = 0; i < PART_FORMS; i++) {
+    product_form form = {
+        .dtype = MSC_F32, .transpose_a = i & 1, .transpose_b = i & 2, .bias = i & 4, .relu = i % 3 == 0};
+    for (int c = 0; c < SIZES - RANDOM; c++) check_size(run, &form, &kernels[form.transpose_b], chosen[c], 0);
+  }
+  kernels_free(run);
+}
+
+/* A number of f32 times one: the same, but for digits below 2^-126, and no infinity. */
+static void test_all_digits(void **state) {
+  (void)state;
+  static const product_form form = {.dtype = MSC_F32};
+  static const float number[] = {FLT_MAX,
+                                 -FLT_MAX,
+                                 0x1.fffffep-90f,
+                                 0x1.555556p0f,
+                                 -0x1.aaaaaap33f,
+                                 0x1.000002p0f,
+                                 0x1.00fffep7f,
+                                 0x1.017ffep7f,
+                                 0,
+                                 INFINITY,
+                                 NAN};
+  enum { NUM = sizeof number / sizeof *number };
+  const sizes s = {NUM, 32, 32, 1};
+  kernel_run *run = kernels_new_for(&(msc_code_target){.target = &msc_target_cpu});
+  msc_product_kernels kernels;
+  fenced memory[3];
+  if (!msc_codegen_product_of_parts(run->cg, false, &kernels)) skip();
+  kernels_finish(run);
+  product_case p = {.form = &form,
+                    .kernels = &kernels,
+                    .s = s,
+                    .a = operand(run, MSC_F32, s.m * s.k, &memory[0]),
+                    .b = operand(run, MSC_F32, s.k * s.n, &memory[1]),
+                    .c = operand(run, MSC_F32, s.m * s.n, &memory[2])};
+  for (int64_t i = 0; i < s.m * s.k; i++) msc_tensor_set(&p.a, i, i % s.k == i / s.k ? number[i / s.k] : 0);
+  for (int64_t i = 0; i < s.k * s.n; i++) msc_tensor_set(&p.b, i, i % s.n == i / s.n);
+  multiply(run, &p, &kernels);
+  for (int64_t i = 0; i < NUM; i++) {
+    double got = msc_tensor_get(&p.c, i * s.n + i);
+    if (isfinite(number[i])) assert_true(got == number[i]);
+    else assert_true(isnan(got));
+  }
+  for (int i = 0; i < 3; i++) fenced_free(&memory[i]);
+  kernels_free(run);
+}
+
 static void test_products(void **state) {
   (void)state;
   for (int bytes = 16; bytes <= 64; bytes *= 2) check_products(bytes);
@@ -322,6 +408,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products),       cmocka_unit_test(test_products_of_this_machine),
       cmocka_unit_test(test_subnormal_sums), cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_parts),          cmocka_unit_test(test_all_digits),
       cmocka_unit_test(test_made_before),    cmocka_unit_test(test_old)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

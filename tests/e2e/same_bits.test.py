@@ -17,7 +17,7 @@ MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
 FACTOR = 0
 WIDE = 256, (256, 512, 256, 11), 512, 12  # blocks of 32 terms and more, which AMX multiplies; batches are cut
-NARROW_PRODUCTS = "compute_type=bf16"
+BY_TILES = "compute_type=bf16", "f32_products=bf16_x6"
 
 # mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the
 # second)
@@ -259,16 +259,17 @@ def main():
         compare(jobs, losses, weights)
         BATCH, SIZES, SAMPLES, STEPS = WIDE
         write_samples(rng)
-        losses, weights = train(0, *CUTS[0], 1, [NARROW_PRODUCTS])
-        assert len(set(losses)) > STEPS / 2, losses
-        compare([(cut, threads, [NARROW_PRODUCTS]) for cut in (CUTS[0], CUTS[1], CUTS[3])
-                 for threads in (1, 2)], losses, weights)
+        for key in BY_TILES:
+            losses, weights = train(0, *CUTS[0], 1, [key])
+            assert len(set(losses)) > STEPS / 2, losses
+            compare([(cut, threads, [key]) for cut in (CUTS[0], CUTS[1], CUTS[3]) for threads in (1, 2)], losses,
+                    weights)
         check_networks(rng)
         check_recurrent(rng)
         check_odd_batches(rng)
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
-            f"losses and the weights have the same bits; in bf16 3 layouts; "
+            f"losses and the weights have the same bits; in bf16, and in parts of it, 3 layouts; "
             f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways; {len(ODD_BATCHES)} batches of other sizes, "
             f"scaled too"
         )

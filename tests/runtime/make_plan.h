@@ -192,7 +192,7 @@ static void put_matmul(flatbuf_builder *b, const mscrt_matmul *m) {
   if (m->width) { /* by kernels of the plan, not the library */
     plan_matmul_put_pack(b, m->pack), plan_matmul_put_multiply(b, m->multiply);
     plan_matmul_put_width(b, (uint32_t)m->width), plan_matmul_put_blocks(b, (uint32_t)m->blocks);
-    plan_matmul_put_pairs(b, m->pairs), plan_matmul_put_b_lies(b, m->b_lies);
+    plan_matmul_put_pairs(b, m->packing), plan_matmul_put_b_lies(b, m->b_lies);
     plan_matmul_put_panel_bytes(b, m->panel_bytes), plan_matmul_put_room_bytes(b, m->room_bytes);
     plan_matmul_put_shared_columns(b, (uint64_t)m->shared_columns);
     plan_matmul_put_library(b, m->library);

@@ -252,16 +252,18 @@ static const false_case false_cases[] = {
  * less is refused. */
 static void products_have_room(void **state) {
   (void)state;
-  static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16, MSCRT_BF16};
-  for (int i = 0; i < 4 * 4 * 2 * 2 * 20; i++) {
+  static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16, MSCRT_BF16, MSCRT_F32};
+  for (int i = 0; i < 5 * 4 * 2 * 2 * 20; i++) {
     plan_text t = everything();
     int64_t k = i % 20 + 1, width = (int64_t)4 << i / 20 % 4, m = 6;
     mscrt_dtype dtype = dtypes[i / 320];
-    bool pairs = i / 320 == 3, turned = i / 80 % 2, filled = msc_product_is_filled(k, 1, pairs),
-         packed = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(dtype), turned, pairs, filled);
-    int64_t units = msc_product_units(k, 1, pairs);
-    uint64_t bytes = (uint64_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(dtype));
-    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, pairs ? 4 : 3, 0, 0},
+    int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(dtype);
+    int packing = msc_product_packing(operand_bytes, i / 320 >= 3);
+    bool turned = i / 80 % 2, filled = msc_product_is_filled(k, 1, packing),
+         packed = msc_product_packs_rows(operand_bytes, turned, packing, filled);
+    int64_t units = msc_product_units(k, 1, packing);
+    uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
+    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, packing ? 4 : 3, 0, 0},
     t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 10, 0, 0};
     mscrt_matmul p = {.dtype = dtype,
                       .wide = dtype == MSCRT_BF16,
@@ -277,7 +279,7 @@ static void products_have_room(void **state) {
                       .multiply = 2,
                       .width = width,
                       .blocks = 1,
-                      .pairs = pairs};
+                      .packing = packing};
     p.panel_bytes = bytes * (uint64_t)(filled ? msc_product_filled_panel_elems : msc_product_panel_elems)(width, units,
                                                                                                          width);
     p.room_bytes = packed ? bytes * (uint64_t)msc_product_room_elems(m, units) : 0;
@@ -292,9 +294,9 @@ static void products_have_room(void **state) {
     p.wide = !p.wide, p.b_lies = true, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "are read where they lie");
     p.wide = !p.wide, p.b_lies = false;
-    p.wide = !p.wide, p.pairs = !pairs, t.matmul[t.num_matmuls - 1] = p;
+    p.wide = !p.wide, p.packing = !packing, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "its kernels do not take");
-    if (dtype == MSCRT_BF16) continue;
+    if (dtype != MSCRT_F64) continue;
     t.kernel[1].dims = 4;
     expect_text(open_text(&t), MSCRT_INPUT, "pairs of ");
   }
