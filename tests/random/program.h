@@ -300,6 +300,7 @@ static inline program random_program(msc_context *ctx, uint64_t seed) {
     p.code[i].cpu = pick == 5 ? "x86-64" : pick == 6 ? "x86-64-v3" : NULL;
     p.code[i].vector_bytes = pick < 4 ? (int[]){16, 32, 64, 64}[pick] : 0;
   }
+  if (g.trains && chance(&g, 25)) p.setting[p.num_settings++] = "variable_hypers=true";
   msc_clear_diags(ctx); /* of ops that did not fit */
   return p;
 }

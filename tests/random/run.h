@@ -23,8 +23,8 @@ typedef struct {
 } made_plan;
 
 static inline bool holds_on_one_rank(const char *setting) {
-  static const char *const words[] = {"compute_type=", "loss_scale", "overlap="};
-  for (int i = 0; i < 3; i++)
+  static const char *const words[] = {"compute_type=", "loss_scale", "overlap=", "variable_hypers="};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (!strncmp(setting, words[i], strlen(words[i]))) return true;
   return false;
 }
