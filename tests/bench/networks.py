@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """networks [NAME ...]: PyTorch modules in; the time of a training step by msc.train_step beside eager PyTorch and, with
 `--inductor`, torch.compile, on the same threads by turns; medians, ratios and the memory of msc's plan out.  A name
-that ends in _bf16: products in bf16, compute_type of msc, autocast of PyTorch.
+that ends in _bf16: products in bf16, compute_type of msc, autocast of PyTorch; in _x6: products of f32 by AMX, key
+f32_products of msc alone.
 
     BENCH_THREADS=2 python3 tests/bench/networks.py gpt resnet18     with a Python that has torch (and torchvision)"""
 import copy
@@ -20,7 +21,7 @@ from torch.nn import functional as F
 import msc
 
 ROUNDS, SECONDS = 5, 1.0  # of one measurement
-NARROW = "_bf16"
+NARROW, IN_PARTS = "_bf16", "_x6"
 
 
 class Block(nn.Module):
@@ -180,11 +181,17 @@ def seconds_of(step, batch, times):
     return (clock() - begin) / times
 
 
+def network_of(name):
+    return name.removesuffix(NARROW).removesuffix(IN_PARTS)
+
+
 def compare(name, inductor):
     narrow, keys = name.endswith(NARROW), {}
-    make, batch_of, loss = NETWORKS[name.removesuffix(NARROW)]
+    make, batch_of, loss = NETWORKS[network_of(name)]
     if narrow:
         keys["compute_type"] = "bf16"
+    if name.endswith(IN_PARTS):
+        keys["f32_products"] = "bf16_x6"
     torch.manual_seed(0)
     module, batch = make(), batch_of()
     eager, compiled, own = module, copy.deepcopy(module), copy.deepcopy(module)
@@ -206,7 +213,7 @@ def compare(name, inductor):
     shown = "  ".join(f"{c} {t * 1e3:.2f} ms (first {first[c]:.2f} s)" for c, t in median.items())
     memory = steps["msc"].plan.memory["all"] / 1e6
     off = abs(losses["msc"] - losses["eager"])
-    print(f"{name:<13} {shown}  msc is {best / median['msc']:.2f} times as fast, {memory:.0f} MB; losses differ by "
+    print(f"{name:<14} {shown}  msc is {best / median['msc']:.2f} times as fast, {memory:.0f} MB; losses differ by "
           f"{off:.1e}", flush=True)
     steps["msc"].close()
 
@@ -216,7 +223,7 @@ def main():
     words = sys.argv[1:]
     names = [w for w in words if not w.startswith("-")] or [*NETWORKS, "gpt" + NARROW]
     for name in names:
-        if name.removesuffix(NARROW) not in NETWORKS:
+        if network_of(name) not in NETWORKS:
             sys.exit(f"networks: no network is called {name}; there are {', '.join(NETWORKS)}")
     for name in names:
         compare(name, "--inductor" in words)
