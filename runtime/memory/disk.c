@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/memory/memory.h"
 
 #define SLICE_NS   100000                /* the shortest time slice that the operating system accepts */
@@ -90,12 +91,18 @@ typedef struct {
   _Atomic int error; /* errno */
 } moving;
 
+static void copy_unit(const mscrt_value_transfer *m, uint64_t at, size_t bytes) {
+  if (!m->stows) memcpy(m->arena + at, m->host + at, bytes);
+  else if (m->past_caches) mscrt_copy_past_caches(m->host + at, m->arena + at, bytes);
+  else memcpy(m->host + at, m->arena + at, bytes);
+}
+
 static void move_unit(void *arg, int64_t unit, int worker) {
   moving *k = arg;
   const mscrt_value_transfer *m = k->m;
   uint64_t at = (uint64_t)unit * k->unit, bytes = m->bytes - at < k->unit ? m->bytes - at : k->unit;
   if (m->host) {
-    memcpy(m->stows ? m->host + at : m->arena + at, m->stows ? m->arena + at : m->host + at, (size_t)bytes);
+    copy_unit(m, at, (size_t)bytes);
     return;
   }
   const mscrt_disk *d = m->disk;

@@ -107,6 +107,7 @@ typedef struct {
   uint8_t *host;  /* where it lives; NULL: at `offset` of the disk */
   uint64_t offset, bytes;
   bool stows; /* from the arena to where the value lives; else to the arena */
+  bool past_caches; /* stores to the host do not fetch lines of the cache */
 } mscrt_value_transfer;
 
 /* Lets the calling thread, which makes transfers, run soon after it is woken. */

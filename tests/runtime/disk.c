@@ -40,6 +40,28 @@ static void values_move_there_and_back(void **state) {
   mscrt_pool_free(pool);
 }
 
+static void values_move_within_memory(void **state) {
+  static const uint64_t sizes[] = {1, 63, 64, 100, 4100, MOST}, at[] = {0, 8, 64, 200};
+  static _Alignas(64) uint8_t host[ROOM];
+  mscrt_pool *pool = NULL;
+  (void)state;
+  expect_ok(mscrt_pool_new(2, false, NULL, NULL, &pool));
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++)
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+      uint64_t bytes = sizes[i / 2];
+      mscrt_value_transfer m = {
+          .arena = arena + at[k], .host = host + at[3 - k], .bytes = bytes, .stows = true, .past_caches = i % 2};
+      for (uint64_t n = 0; n < ROOM; n++) arena[n] = (uint8_t)(n * 31 + bytes), host[n] = back[n] = 0xa5;
+      assert_int_equal(mscrt_move_value(pool, &m), 0);
+      m.arena = back + at[k], m.stows = false;
+      assert_int_equal(mscrt_move_value(pool, &m), 0);
+      assert_memory_equal(back + at[k], arena + at[k], bytes);
+      for (uint64_t n = 0; n < ROOM; n++)
+        if (n < at[3 - k] || n >= at[3 - k] + bytes) assert_int_equal(host[n], 0xa5);
+    }
+  mscrt_pool_free(pool);
+}
+
 static void folder_is_named(void **state) {
   mscrt_disk disk;
   (void)state;
@@ -49,6 +71,7 @@ static void folder_is_named(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(values_move_there_and_back), cmocka_unit_test(folder_is_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(values_move_there_and_back),
+                                     cmocka_unit_test(values_move_within_memory), cmocka_unit_test(folder_is_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
