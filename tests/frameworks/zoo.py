@@ -135,6 +135,40 @@ def _transformers(name, attention):
         del small["num_attention_heads"]
         config = tr.FNetConfig(**small, use_tpu_fourier_optimizations=False)
         return _language_model(tr.FNetForMaskedLM, config)
+    if name == "mobilebert":  # whose head has a parameter without elements
+        return _language_model(tr.MobileBertForMaskedLM, tr.MobileBertConfig(**small, embedding_size=WIDTH), mask=True)
+    if name in ("minimax", "qwen3_next"):  # linear attention in blocks; experts whose weights are divided in place
+        kinds = dict(layer_types=["linear_attention", "full_attention"], num_experts_per_tok=2, head_dim=8)
+        if name == "minimax":
+            config = tr.MiniMaxConfig(**grouped, **kinds, num_local_experts=4, block_size=8)
+            return _language_model(tr.MiniMaxForCausalLM, config)
+        config = tr.Qwen3NextConfig(
+            **grouped,
+            **kinds,
+            num_experts=4,
+            moe_intermediate_size=32,
+            shared_expert_intermediate_size=32,
+            linear_num_key_heads=2,
+            linear_num_value_heads=4,
+            linear_key_head_dim=8,
+            linear_value_head_dim=8,
+        )
+        return _language_model(tr.Qwen3NextForCausalLM, config)
+    if name == "led":
+        config = tr.LEDConfig(
+            vocab_size=WORDS,
+            d_model=WIDTH,
+            encoder_ffn_dim=64,
+            decoder_ffn_dim=64,
+            encoder_layers=LAYERS,
+            decoder_layers=LAYERS,
+            encoder_attention_heads=HEADS,
+            decoder_attention_heads=HEADS,
+            attention_window=[4, 4],
+            max_encoder_position_embeddings=64,
+            max_decoder_position_embeddings=64,
+        )
+        return WithLoss(tr.LEDForConditionalGeneration(config), ("input_ids", "labels")), (_ids(), _ids(8))
     if name == "prophetnet":
         config = tr.ProphetNetConfig(
             vocab_size=WORDS,
@@ -202,12 +236,14 @@ TRANSFORMERS = [
     for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
     for a in ("eager", "sdpa")
 ] + ["mamba", "bloom", "gemma2", "llama4", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet", "fnet"]
+TRANSFORMERS += ["mobilebert", "minimax", "qwen3_next", "led"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
 VISION += ["regions"]
 TIMM = {
     "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),
     "mixer": ("mixer_s32_224", {"img_size": 64}),
     "regnet": ("regnety_002", {}),
+    "volo": ("volo_d1_224", {"img_size": 64}),
 }
 NAMES = TRANSFORMERS + VISION + list(TIMM)
 
