@@ -159,16 +159,19 @@ static void set_blocks(const localizing *z, msc_op *op) {
   msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, least, is_narrow || by_tiles ? MANY_OF_BF16 : MANY)));
 }
 
-/* True if an op is a product of two large matrices of f32: the whole ones, so that all ranks, of any number, agree. */
+/* True if an op is a product of two large matrices of f32: the whole ones, so that all ranks, of any number, agree. A
+ * block of terms fills a register's row, and b is split for rows enough, also where eight ranks share them, as they do
+ * those of a batch, but not those of a weight's gradient. */
 static bool multiplies_large(const localizing *z, const msc_op *op) {
-  enum { LEAST_COLUMNS = 64, LEAST_ROWS = 128, LEAST_TERMS = 128 };
+  enum { LEAST_COLUMNS = 64, LEAST_ROWS = 512, LEAST_OF_GRADIENT = 128, LEAST_TERMS = 256 };
+  bool is_gradient = op->kind == OP_matmul_weight_grad || (op->kind == OP_matmul && msc_op_bool(op, "transpose_a"));
   bool two_matrices = op->kind == OP_matmul_weight_grad ||
                       (msc_form_of(op) == MSC_FORM_PRODUCT && op->num_in == 2 && op->in[1].value->type->rank == 2);
   if (!two_matrices || op->in[0].value->type->dtype != MSC_F32 || op->out[0].type->dtype != MSC_F32) return false;
   const msc_type *x = global_of(z, op->in[0].value), *y = global_of(z, &op->out[0]);
   int64_t columns = y->dim[y->rank - 1], rows = columns ? msc_type_elems(y) / columns : 0,
           terms = rows ? msc_type_elems(x) / rows : 0;
-  return columns >= LEAST_COLUMNS && rows >= LEAST_ROWS && terms >= LEAST_TERMS;
+  return columns >= LEAST_COLUMNS && rows >= (is_gradient ? LEAST_OF_GRADIENT : LEAST_ROWS) && terms >= LEAST_TERMS;
 }
 
 /* Lets a CPU multiply terms of f32 as sums of numbers of bf16. */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """networks [NAME ...]: PyTorch modules in; the time of a training step by msc.train_step beside eager PyTorch and, with
 `--inductor`, torch.compile, on the same threads by turns; medians, ratios and the memory of msc's plan out.  A name
-that ends in _bf16: products in bf16, compute_type of msc, autocast of PyTorch; in _x6: products of f32 by AMX, key
-f32_products of msc alone.
+that ends in _bf16: products in bf16, compute_type of msc, autocast of PyTorch; in _fma: products of f32 by fma on a
+CPU with AMX, too, key f32_products of msc.
 
     BENCH_THREADS=2 python3 tests/bench/networks.py gpt resnet18     with a Python that has torch (and torchvision)"""
 import copy
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 import msc
 
 ROUNDS, SECONDS = 5, 1.0  # of one measurement
-NARROW, IN_PARTS = "_bf16", "_x6"
+NARROW, BY_FMA = "_bf16", "_fma"
 
 
 class Block(nn.Module):
@@ -182,7 +182,7 @@ def seconds_of(step, batch, times):
 
 
 def network_of(name):
-    return name.removesuffix(NARROW).removesuffix(IN_PARTS)
+    return name.removesuffix(NARROW).removesuffix(BY_FMA)
 
 
 def compare(name, inductor):
@@ -190,8 +190,8 @@ def compare(name, inductor):
     make, batch_of, loss = NETWORKS[network_of(name)]
     if narrow:
         keys["compute_type"] = "bf16"
-    if name.endswith(IN_PARTS):
-        keys["f32_products"] = "bf16_x6"
+    if name.endswith(BY_FMA):
+        keys["f32_products"] = "fma"
     torch.manual_seed(0)
     module, batch = make(), batch_of()
     eager, compiled, own = module, copy.deepcopy(module), copy.deepcopy(module)
@@ -213,7 +213,7 @@ def compare(name, inductor):
     shown = "  ".join(f"{c} {t * 1e3:.2f} ms (first {first[c]:.2f} s)" for c, t in median.items())
     memory = steps["msc"].plan.memory["all"] / 1e6
     off = abs(losses["msc"] - losses["eager"])
-    print(f"{name:<14} {shown}  msc is {best / median['msc']:.2f} times as fast, {memory:.0f} MB; losses differ by "
+    print(f"{name:<15} {shown}  msc is {best / median['msc']:.2f} times as fast, {memory:.0f} MB; losses differ by "
           f"{off:.1e}", flush=True)
     steps["msc"].close()
 

@@ -16,7 +16,7 @@ from program import call, losses_and_weights, settings
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
 FACTOR = 0
-WIDE = 256, (256, 512, 256, 11), 512, 12  # blocks of 32 terms and more, which AMX multiplies; batches are cut
+WIDE = 512, (256, 512, 256, 11), 1024, 12  # blocks of 32 terms and more, which AMX multiplies; batches are cut
 BY_TILES = "compute_type=bf16", "f32_products=bf16_x6"
 
 # mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the

@@ -58,7 +58,7 @@ KEYS = {
     }),
     "gradient_fp32_sync": (False, {**DATA, "compute_type": "bf16"}),
     "deterministic": (False, DATA),
-    "f32_products": ("bf16_x6", DATA, {}, "", MODEL.replace("N", "128").replace("B", "512")),
+    "f32_products": ("fma", DATA, {}, "", MODEL.replace("N", "256").replace("B", "512")),
     "own_outputs": (True, DATA),
     "variable_lr": (True, DATA),
     "variable_hypers": (True, DATA),
