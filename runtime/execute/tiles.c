@@ -88,7 +88,7 @@ static double load_of(const mscrt_context *c, const mscrt_matmul *m) {
  * reads all of b's panels. */
 static void join_rows(const mscrt_context *c, mscrt_matmul *m) {
   enum { MOST = 384, ROOM = 4 * 1024 * 1024, UNIT = MSC_PRODUCT_MAX_HEIGHT };
-  if (!m->transpose_a || m->dtype != MSCRT_F32) return;
+  if (!m->transpose_a || m->dtype != MSCRT_F32 || m->packing) return;
   double least = 1.1 * load_of(c, m);
   for (int64_t parts = count_parts(m->m, MOST); parts < m->tiles_m; parts++) {
     mscrt_matmul joined = *m;
