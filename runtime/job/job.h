@@ -17,7 +17,8 @@ struct mscrt_kept {
   double border_loss, live_loss; /* of the step before the border; NaN: not known */
   /* With servers. pushes: how often this rank had pushed at the border, and at live_step. */
   uint64_t border_pushes, live_pushes;
-  uint64_t epoch; /* how often ranks have met after a loss, or to be others */
+  uint64_t epoch;        /* how often ranks have met after a loss, or to be others */
+  int64_t met_step;      /* the step whose state they had when they met last; -1: none */
   uint64_t lost_servers; /* see mscrt_lost_servers */
   bool *served;   /* of a server, by parameter: it has the state of it; NULL: it has served nothing */
 };
@@ -30,8 +31,9 @@ void mscrt_keep_state(mscrt_context *c);
 mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
 /* Drops the kept state, which after parameters were loaded belongs to another training. */
 void mscrt_forget_kept(mscrt_context *c);
-/* Restores the state after all ranks have met: all ranks get the newest state that every rank with a state has. Where
- * parts of it are lost, or no rank has any, parameters stay as they are. old: what this rank kept; NULL: nothing. */
+/* Restores the state after all ranks have met: all ranks get the newest state that every rank with a state has, those
+ * left out whose state is from before an earlier meeting. Where parts of it are lost, or no rank has any, parameters
+ * stay as they are. old: what this rank kept; NULL: nothing. */
 mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old);
 /* The state of a rank is one run of bytes: what lies on the device, and behind it what lies in host memory. */
 uint64_t mscrt_state_bytes(const mscrt_context *c);

@@ -23,6 +23,7 @@ static mscrt_status *make_kept(const mscrt_context *c, mscrt_kept **out_kept) {
                     .rank = c->o.rank,
                     .bytes = mscrt_state_bytes(c),
                     .border_step = -1,
+                    .met_step = -1,
                     .border_loss = (double)NAN,
                     .live_loss = (double)NAN};
   mscrt_status *s = mscrt_allocate((void **)&k->border, (size_t)k->bytes + 1, 1);
@@ -205,6 +206,25 @@ static mscrt_status *move_parameter(mscrt_context *c, const mscrt_variable *v, c
 
 static int64_t newest_step(const mscrt_kept *k) { return !k ? -1 : k->is_live ? k->live_step : k->border_step; }
 
+static bool has_state_of(const mscrt_kept *k, int64_t step) {
+  return k->border_step == step || (k->is_live && k->live_step == step);
+}
+
+/* Agrees on which of the states that ranks kept belong together: those of the newest meeting, and those that ranks had
+ * when they went to it and did not reach its end. A rank that was left out of meetings, or noticed a loss late, may
+ * bring an older one: that is stale. */
+static mscrt_status *find_stale(mscrt_context *c, const mscrt_kept *old, bool *out_stale) {
+  int64_t newest = newest_step(old);
+  uint64_t last, met, most;
+  MSCRT_CHECK(mscrt_max(c, newest < 0 ? 0 : old->epoch + 1, &last));
+  bool is_last = newest >= 0 && old->epoch + 1 == last;
+  MSCRT_CHECK(mscrt_max(c, is_last ? (uint64_t)(old->met_step + 1) : 0, &met));
+  MSCRT_CHECK(mscrt_max(c, is_last ? (uint64_t)(newest + 1) : 0, &most));
+  /* a step is done on all ranks or on none: behind the second one, nobody is left who did not reach the end */
+  *out_stale = newest >= 0 && !is_last && (!met || most > met + 1 || !has_state_of(old, (int64_t)met - 1));
+  return NULL;
+}
+
 static mscrt_status *find_lost(mscrt_context *c, bool is_lost, bool *lost) {
   for (uint64_t below = (uint64_t)c->o.ranks + 1, own = (uint64_t)c->o.rank + 1;;) {
     uint64_t next;
@@ -267,13 +287,13 @@ static mscrt_status *restore_state_of_step(mscrt_context *c, const mscrt_kept *o
   c->recovery.from_peers = true;
   c->recovery.step = step;
   c->kept->is_live = true, c->kept->live_step = step, c->kept->live_loss = c->recovery.loss;
+  c->kept->met_step = step;
   return NULL;
 }
 
-/* Agrees on how often ranks have met, and on the servers that any of them has lost. */
+/* Agrees on the servers that any of the ranks has lost. */
 static mscrt_status *agree_on_servers(mscrt_context *c, const mscrt_kept *old) {
   mscrt_kept *k = c->kept;
-  MSCRT_CHECK(mscrt_max(c, old ? old->epoch + 1 : 0, &k->epoch));
   for (int i = 0; i < c->o.servers && k->epoch && mscrt_plan_server_copies(c->plan) > 1; i++) {
     uint64_t lost;
     MSCRT_CHECK(mscrt_max(c, old ? old->lost_servers >> i & 1 : 0, &lost));
@@ -319,13 +339,16 @@ mscrt_status *mscrt_restore_server(mscrt_context *c, const mscrt_kept *old) {
 }
 
 mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old) {
-  int64_t newest = newest_step(old);
   uint64_t most, far;
-  bool *lost = NULL;
+  bool stale, *lost = NULL;
   c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
   MSCRT_CHECK(make_kept(c, &c->kept));
-  if (c->o.servers) MSCRT_CHECK(agree_on_servers(c, old));
   if (c->o.ranks == 1 && !old) return NULL;
+  MSCRT_CHECK(mscrt_max(c, old ? old->epoch + 1 : 0, &c->kept->epoch));
+  if (c->o.servers) MSCRT_CHECK(agree_on_servers(c, old));
+  MSCRT_CHECK(find_stale(c, old, &stale));
+  if (stale) old = NULL;
+  int64_t newest = newest_step(old);
   MSCRT_CHECK(mscrt_max(c, (uint64_t)(newest + 1), &most));
   if (!most) return NULL; /* the job begins */
   MSCRT_CHECK(mscrt_max(c, newest < 0 ? 0 : UINT64_MAX - (uint64_t)newest, &far));

@@ -1,4 +1,4 @@
-/* respread.c: the parts of a state that ranks kept under one plan in; the parts that they need under another plan out.
+/* respread.c: the parts of a state that ranks kept under a plan in; the parts that they need under another plan out.
  * One rank after the other broadcasts the part of a parameter that it has and no rank before it had; each rank copies
  * the elements that it needs. Only for meetings: all of the state goes to every rank. */
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define PIECE_BYTES ((uint64_t)4 << 20)
 
-/* The states that ranks of this job kept under one plan: the newest plan that any of them had. */
+/* The states that ranks of this job kept under one plan. */
 typedef struct {
   mscrt_context *c;
   const mscrt_plan *plan;
@@ -21,16 +21,19 @@ typedef struct {
 
 /* ---- finding the parts ---- */
 
-static mscrt_status *agree_on_holders(spreading *k, const mscrt_plan *plan, int rank, const uint8_t *state) {
+/* Agrees on the plan whose states are tried next, and on who kept one; k->plan NULL: all were tried. *tried: the number
+ * of the plan before it, from where they count down. */
+static mscrt_status *agree_on_holders(spreading *k, const mscrt_plan *plan, int rank, const uint8_t *state,
+                                      uint64_t *tried) {
   mscrt_context *c = k->c;
   uint64_t own = state && plan == c->plan ? (uint64_t)c->o.num_family + 1 : 0, most;
   for (int i = 0; i < c->o.num_family; i++)
     if (state && c->o.family[i] == plan) own = (uint64_t)i + 1;
-  MSCRT_CHECK(mscrt_max(c, own, &most));
-  if (!most) return NULL;
-  k->plan = most > (uint64_t)c->o.num_family ? c->plan : c->o.family[most - 1];
-  k->state = own == most ? state : NULL;
-  for (int r = 0; r < c->o.ranks; r++) {
+  MSCRT_CHECK(mscrt_max(c, own < *tried ? own : 0, &most));
+  *tried = most;
+  k->plan = !most ? NULL : most > (uint64_t)c->o.num_family ? c->plan : c->o.family[most - 1];
+  k->state = most && own == most ? state : NULL;
+  for (int r = 0; r < c->o.ranks && most; r++) {
     uint64_t said;
     MSCRT_CHECK(mscrt_max(c, k->state && r == c->o.rank ? (uint64_t)rank + 1 : 0, &said));
     k->rank[r] = (int)said - 1;
@@ -169,25 +172,34 @@ static void find_free_arena(spreading *k) {
   k->room = c->arena_bytes - k->at < PIECE_BYTES ? c->arena_bytes - k->at : PIECE_BYTES;
 }
 
+/* Sets `fresh` from the states kept under k->plan; *out_whole: they have all parts that any rank needs. */
+static mscrt_status *spread_from_plan(const spreading *k, bool *out_whole) {
+  uint64_t lacks = 0;
+  for (uint32_t i = 0; i < k->c->plan->num_parameters; i++) {
+    bool whole;
+    MSCRT_CHECK(spread_parameter(k, &k->c->plan->parameter[i], &whole));
+    lacks |= !whole;
+  }
+  MSCRT_CHECK(mscrt_max(k->c, lacks, &lacks));
+  *out_whole = !lacks;
+  return NULL;
+}
+
 mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
                                  bool *out_whole) {
   spreading k = {.c = c};
-  uint64_t bytes = mscrt_state_bytes(c), lacks = 0;
+  uint64_t bytes = mscrt_state_bytes(c), tried = UINT64_MAX;
   mscrt_status *s = NULL;
   *out_whole = false;
   find_free_arena(&k);
   MSCRT_CHECK(mscrt_new_array(&k.rank, c->o.ranks));
   s = mscrt_allocate((void **)&k.fresh, (size_t)bytes + 1, 1);
-  if (!s) s = agree_on_holders(&k, plan, rank, state);
-  for (uint32_t i = 0; i < c->plan->num_parameters && !s && k.plan; i++) {
-    bool whole;
-    s = spread_parameter(&k, &c->plan->parameter[i], &whole);
-    lacks |= !whole;
+  while (!s && tried && !*out_whole) {
+    s = agree_on_holders(&k, plan, rank, state, &tried);
+    if (!s && k.plan) s = spread_from_plan(&k, out_whole);
   }
-  if (!s) s = mscrt_max(c, lacks || !k.plan, &lacks);
-  *out_whole = !s && !lacks;
   if (!s) memset(c->arena + k.at, 0, (size_t)k.room);
-  if (*out_whole) mscrt_set_state(c, k.fresh);
+  if (!s && *out_whole) mscrt_set_state(c, k.fresh);
   free(k.fresh);
   free(k.rank);
   return s;

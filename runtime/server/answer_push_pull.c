@@ -14,7 +14,11 @@
 
 #include "runtime/comm/tcp.h"
 
-enum { MOST_VISITORS = 1024, PATIENCE_MS = 5000 /* with an end that does not prove that it has the token */ };
+enum {
+  MOST_VISITORS = 1024,
+  PATIENCE_MS = 5000, /* with an end that does not prove that it has the token */
+  LEAVE_MS = 200,     /* with a worker that stays, where the server is told to end and another worker is lost */
+};
 
 /* A connection.  Its other end sends a frame, and the next one after the answer. */
 typedef struct {
@@ -37,6 +41,7 @@ typedef struct {
   bool told;  /* to end */
   bool misses; /* the connection of a worker that had joined in epoch `missed_in` has ended, and it had not left */
   uint64_t missed_in;
+  int64_t stay_ns; /* 0, or until when the server stays for workers although one of them is lost */
   int num;
   visitor visitor[MOST_VISITORS];
   struct pollfd polled[MOST_VISITORS + 2];
@@ -418,11 +423,15 @@ static void answer_waiting(serving *s) {
   }
 }
 
-/* Drops those who wait for a worker that is gone: they are to meet again, with whoever comes in its place. */
+/* Drops those who wait for a worker that is gone: they are to meet again, with whoever comes in its place. A server
+ * that is told to end drops after a while those, too, that do not even ask: they may stand still. */
 static void drop_waiting(serving *s) {
   if (!s->o->begin || !s->misses || s->missed_in != s->o->epoch) return;
+  int64_t now = mscrt_now_ns();
+  if (s->told && !s->stay_ns) s->stay_ns = now + (int64_t)LEAVE_MS * 1000000;
+  bool late = s->stay_ns && now >= s->stay_ns;
   for (int i = s->num; i-- > 0;)
-    if (s->visitor[i].waits) drop_visitor(s, i);
+    if (s->visitor[i].waits || (late && s->visitor[i].joined && !s->visitor[i].forwards)) drop_visitor(s, i);
 }
 
 static bool has_joined(const serving *s) {
@@ -446,7 +455,7 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
     if (s->visitor[i].waits) s->polled[i + 2].events = 0;
     if (s->visitor[i].shaking) s->polled[i + 2].events = mscrt_handshake_events(s->visitor[i].shaking);
   }
-  if (poll(s->polled, (nfds_t)s->num + 2, any_shaking(s) ? PATIENCE_MS : -1) < 0)
+  if (poll(s->polled, (nfds_t)s->num + 2, s->stay_ns ? LEAVE_MS : any_shaking(s) ? PATIENCE_MS : -1) < 0)
     return errno == EINTR ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "a parameter server cannot wait: %s", strerror(errno));
   s->told = s->told || s->polled[0].revents != 0;
   uint64_t version = mscrt_shard_version(s->o->shard);

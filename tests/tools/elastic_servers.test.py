@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """elastic_servers: workers of parameter servers are killed, replaced and added while servers keep what they have; from
 each change on every loss is that of a fresh run without servers of as many ranks, from a checkpoint of that step. Also:
-workers of a plan for one number of ranks that are replaced, state that only lost workers had a part of, servers that
-have a copy, a server that is killed, and what is refused."""
+a rank that comes late, workers of a plan for one number of ranks that are replaced, state that only lost workers had a
+part of, servers that have a copy, a server that is killed, and what is refused."""
 import json
 import os
 import random
@@ -80,6 +80,17 @@ for lines, lost in ((20, 1), (200, 2)):
         run.more()
     run.kill(lost)
 check("stages", "pipe", run, [4, 8, 4])
+# A rank stands still while another is lost, and comes again to a later meeting, with the state of long ago.
+run = start("pipe", 3)
+run.read_lines(20)
+os.kill(slow := run.ranks()[7], signal.SIGSTOP)
+run.kill(1)
+run.read_lines(200)
+run.process.send_signal(signal.SIGUSR2)
+time.sleep(0.3)
+os.kill(slow, signal.SIGCONT)
+run.go_on()
+check("a slow rank", "pipe", run, [4, 8])
 
 # Spares and new processes take the places of those that are lost; so do they in a plan for one number of ranks.
 run = start("four", 2, "--spares 2", 2)

@@ -188,9 +188,12 @@ static int share_measured(training *t) {
   t->progress = share(sizeof *t->progress + losses * sizeof *t->progress->loss);
   if (!t->progress) return CLI_ENVIRONMENT;
   t->progress->printed = -1;
-  t->pids = share((size_t)(t->ranks + mscrt_plan_server_copies(t->plan) * MSC_MOST_SERVERS) * sizeof *t->pids);
-  t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
-  if (!t->pids) return CLI_ENVIRONMENT;
+  int processes = t->elastic ? elastic_processes(t->elastic) : t->ranks;
+  t->seats = share((size_t)processes * sizeof *t->seats);
+  t->process_of = share((size_t)t->ranks * sizeof *t->process_of);
+  t->met = msc_new_array(msc_context_arena(t->c->ctx), seat, t->ranks);
+  if (!t->seats || !t->process_of) return CLI_ENVIRONMENT;
+  for (int r = 0; r < t->ranks; r++) t->process_of[r] = r;
   if (!t->timed && !t->trace && !cli_flag(t->c, "timing")) return CLI_OK;
   t->measured = share((size_t)t->ranks * sizeof *t->measured);
   if (!t->measured) return CLI_ENVIRONMENT;

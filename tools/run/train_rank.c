@@ -148,6 +148,7 @@ static mscrt_status *note_time(training *t, double ms) {
     t->ms = more, t->ms_room = room;
   }
   t->ms[t->done++] = ms;
+  t->lost_ms = 0;
   return NULL;
 }
 
@@ -293,22 +294,23 @@ static mscrt_status *note_meeting(training *t) {
   uint64_t all;
   size_t bytes = (size_t)t->ranks * sizeof *t->met;
   recorder_start(&t->recorder, cli_text(t->c, "flight"), t->rank, t->ctx);
-  memcpy(t->met, t->pids, bytes);
+  for (int r = 0; r < t->ranks; r++) t->met[r] = t->seats[t->process_of[r]];
   mscrt_status *s = mscrt_max(t->ctx, 0, &all);
   if (!s) s = mscrt_max(t->ctx, 0, &all);
   if (s) memset(t->met, 0, bytes);
   return s;
 }
 
-/* A rank that is lost and does not end by itself is stopped, or stuck: it must make room for another. */
+/* A rank that is lost, and neither ends by itself nor comes to meet the others, is stopped, or stuck: it must make room
+ * for another. One that comes has only told them first of a loss, maybe that of a server. */
 static void end_lost_rank(const training *t, int lost) {
   enum { PATIENCE_MS = 1000, STEP_MS = 2 };
-  pid_t pid = lost >= 0 && lost != t->rank && !t->joins ? t->met[lost] : 0;
-  for (int ms = 0; pid && ms < PATIENCE_MS; ms += STEP_MS) {
-    if (kill(pid, 0) != 0) return;
+  seat met = lost >= 0 && lost != t->rank && !t->joins ? t->met[lost] : (seat){0};
+  for (int ms = 0; met.pid && ms < PATIENCE_MS; ms += STEP_MS) {
+    if (kill(met.pid, 0) != 0 || t->seats[met.process].comes != met.comes) return;
     nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
   }
-  if (pid) kill(pid, SIGKILL);
+  if (met.pid) kill(met.pid, SIGKILL);
 }
 
 /* Goes on after the loss of another rank: meets the others again, and whoever takes its place. */
@@ -317,6 +319,7 @@ static mscrt_status *meet_again(training *t, mscrt_status *lost) {
   join_pruning(t);
   recorder_stop(&t->recorder, lost);
   mscrt_status_free(lost);
+  t->seats[t->process].comes++;
   end_lost_rank(t, mscrt_lost_rank(t->ctx));
   t->saves = false;
   mscrt_status *s = mscrt_recover(&t->ctx);
@@ -356,7 +359,7 @@ static mscrt_status *become_decided_rank(training *t) {
   const mscrt_plan *before = t->plan;
   t->plan = t->family[t->round.plan];
   t->ranks = mscrt_plan_ranks(t->plan);
-  t->pids[t->rank] = getpid();
+  t->process_of[t->rank] = t->process;
   return t->plan == before ? NULL : open_data_again(t);
 }
 
@@ -387,11 +390,8 @@ static bool meet_in_round(training *t, const mscrt_kept *kept, mscrt_status **ou
  * is waited for. */
 static bool train_in_round(training *t, mscrt_kept **kept, mscrt_status **out_s) {
   if ((*out_s = become_decided_rank(t))) return false;
-  if (t->rank < 0) { /* its state is not wanted */
-    mscrt_kept_free(*kept);
-    *kept = NULL;
+  if (t->rank < 0) /* its state may be wanted yet, if others are lost before they have met */
     return elastic_wait(t->elastic, t->round.number, &t->progress->finished, -1);
-  }
   if (!meet_in_round(t, *kept, out_s)) return !*out_s;
   mscrt_kept_free(*kept);
   *kept = NULL;
@@ -407,9 +407,14 @@ static bool train_in_round(training *t, mscrt_kept **kept, mscrt_status **out_s)
   if (s && status_debug_level() >= 1) fprintf(stderr, "msc run: rank %d: %s\n", t->rank, mscrt_status_text(s));
   join_pruning(t);
   recorder_stop(&t->recorder, s);
+  t->seats[t->process].comes++;
   if (s) end_lost_rank(t, mscrt_lost_rank(t->ctx));
   t->saves = false;
-  if (!elastic_wait(t->elastic, t->round.number, &t->progress->finished, DECISION_MS)) return false;
+  /* without a newer decision all meet once more: one may have been slow, or its server */
+  if (!t->lost_ms) t->lost_ms = now_ms();
+  if (!elastic_wait(t->elastic, t->round.number, &t->progress->finished, s ? MEET_MS : -1) &&
+      (t->progress->finished || now_ms() > t->lost_ms + DECISION_MS))
+    return false;
   mscrt_status_free(s);
   *out_s = mscrt_leave(&t->ctx, kept);
   return !*out_s;
@@ -507,7 +512,7 @@ int run_training_rank(void *arg, int rank, const launcher_line *line) {
   if (rank >= workers) return run_server_of(t, rank - workers + 1, line);
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
-  if (!t->elastic) t->pids[rank] = getpid();
+  t->seats[rank].pid = getpid(), t->seats[rank].process = rank;
   if (rank == 0 || t->elastic) setvbuf(stdout, NULL, _IOLBF, 0);
   mscrt_status *s = t->elastic ? train_elastic(t) : train_rank(t);
   join_pruning(t);

@@ -25,6 +25,13 @@ typedef struct {
   bool known;
 } step_loss;
 
+/* A process that is a rank, or may become one. */
+typedef struct {
+  pid_t pid;
+  int process;
+  unsigned comes; /* how often it has left a job that has failed, to meet the others again */
+} seat;
+
 /* How far a run is, in memory that ranks share. */
 typedef struct {
   int64_t printed;   /* the last step that rank 0 has printed; -1: none */
@@ -61,8 +68,9 @@ typedef struct {
   mscrt_plan **opened;  /* all that the file holds */
   int num_family, num_opened;
   elastic_job *elastic; /* the number of ranks changes; NULL: it does not */
-  pid_t *pids;          /* of each rank, in memory that ranks share */
-  pid_t *met;           /* those that this rank has met last */
+  seat *seats;          /* of each process, in memory that ranks share, and ... */
+  int *process_of;      /* ... of each rank its process */
+  seat *met;            /* those that this rank has met last, by rank; pid 0: not known */
   run_progress *progress;
   rank_times *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
   int64_t begin_ns;
@@ -74,6 +82,7 @@ typedef struct {
   atomic_bool served;   /* by a server: it has ended */
   bool leaves;          /* at the end of a step, as there is a newer decision about the number of ranks */
   double *ms;           /* of each step that this run did */
+  double lost_ms;       /* when a step failed, or a meeting, behind which no step is done yet; 0: none is */
   int64_t ms_room;
   int64_t done;         /* how many these are */
   bool stopped;         /* by SIGTERM, after a checkpoint */
