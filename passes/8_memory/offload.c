@@ -5,6 +5,9 @@
  * earlier than the transfer needs, and is dropped unless one of the next two units uses it again: the values of two
  * units are on the device at a time. A new value is taken back as soon as it is there, beside the next units.
  *
+ * Where the device is the host, a kernel that computes the new value of what lives in host memory element by element,
+ * as updates do, reads the old one there and writes the new one over it: moving both would take longer.
+ *
  * Values of a step that nobody reads for a while, as those that the backward needs of the forward, are put off the
  * device likewise, where the key says so: after the last use before the pause, until shortly before the next. Where
  * auto_offload asks for a share of them, these are those with the longest pauses.
@@ -40,6 +43,7 @@ typedef struct {
   msc_value *arg;
   msc_home home;
   uint64_t ns;   /* of one transfer */
+  const msc_op *updater; /* it reads the value where it lives, and makes the new one there; NULL: no op does */
   struct {
     msc_op *fetch; /* the last one; NULL: none yet */
     size_t used;   /* number of the unit that used it last */
@@ -53,8 +57,56 @@ typedef struct {
   stored *all;
   stored **of;        /* by number of the argument; NULL: it lives on the device */
   const uint64_t *ns; /* by op id, before anything was inserted */
-  int64_t fetches, stows, bytes;
+  int64_t fetches, stows, updates, bytes;
 } offloader;
+
+/* ---- what is updated where it lives ---- */
+
+/* Returns who runs the op: MSC_BY_... */
+static int runner_of(const msc_op *op) { return (int)msc_op_int(op, MSC_FACT(served)); }
+
+/* Returns the value that the function returns as the new value of argument `arg` and of nothing else; NULL: none is. */
+static msc_value *new_value_of(const msc_func *f, size_t arg) {
+  const msc_op *ret = f->body->last;
+  msc_value *made = NULL;
+  for (size_t i = 0; i < ret->num_in; i++)
+    if (msc_tied_argument(f, i) == (int64_t)arg) made = ret->in[i].value;
+  size_t returned = 0;
+  for (const msc_use *u = made ? made->uses : NULL; u; u = u->next) returned += u->user == ret;
+  return returned == 1 ? made : NULL;
+}
+
+/* True if op may write result `made` over the argument that v is, or is a view of: other ops read that before, and op
+ * reads the argument itself, once, each element no later than it writes it. */
+static bool may_write_over(msc_nester *nester, const msc_value *v, const msc_op *op, const msc_value *made) {
+  size_t reads = 0;
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    if (msc_is_view(u->user)) MSC_TRY(may_write_over(nester, &u->user->out[0], op, made));
+    else if (u->user->id > op->id) return false;
+    else if (u->user == op && (v->def || reads++)) return false;
+    else if (u->user == op && !msc_may_update(nester, op, (size_t)(u - op->in), made->index)) return false;
+  }
+  return true;
+}
+
+/* Returns the op that can make the new value of s where the old one lives; NULL: none can. */
+static const msc_op *find_updater(msc_nester *nester, const msc_func *f, const stored *s) {
+  const msc_value *made = s->home == MSC_HOME_CPU ? new_value_of(f, s->arg->index) : NULL;
+  const msc_op *op = made ? made->def : NULL;
+  if (!op || op->block != f->body || !msc_nest_can_fuse(op) || msc_runs_in_tiles(op) || msc_runs_on_host(op) ||
+      runner_of(op) || msc_memory_of(made).root != made || !may_write_over(nester, s->arg, op, made))
+    return NULL;
+  return op;
+}
+
+/* Sets the updaters, if the device is the host. The ops have numbers in their order. */
+static void find_updaters(offloader *z) {
+  const msc_target *target = msc_target_of(z->f->module);
+  if (!target->is_host) return;
+  msc_nester *nester = msc_nester_new(z->pass->ctx, z->pass->scratch, target);
+  for (size_t i = 0; i < z->num; i++)
+    if ((z->all[i].updater = find_updater(nester, z->f, &z->all[i]))) z->updates++;
+}
 
 /* ---- what is used ---- */
 
@@ -69,6 +121,13 @@ static bool is_unit(const offloader *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (stored_behind(z, op->in[i].value)) return true;
   return false;
+}
+
+/* The offloaded value that must be on the device for operand i of op; NULL: it lives there, or op reads it where it
+ * lives. */
+static stored *wanted_by(const offloader *z, const msc_op *op, size_t i) {
+  stored *s = stored_behind(z, op->in[i].value);
+  return s && s->updater != op ? s : NULL;
 }
 
 /* The op before which, or behind which, a transfer may be inserted: nothing may stand between a product and the op
@@ -90,9 +149,6 @@ static msc_op *begin_of_fetch(const offloader *z, msc_op *user, msc_op *first, u
     sum += transfer_ns(z, at->prev);
   return at;
 }
-
-/* Returns who runs the op: MSC_BY_... */
-static int runner_of(const msc_op *op) { return (int)msc_op_int(op, MSC_FACT(served)); }
 
 /* True if the value that unit number `number` needs is on the device of who runs it. */
 static bool is_kept(const stored *s, int runner, size_t number) {
@@ -129,13 +185,13 @@ static bool serve_unit(offloader *z, msc_op *op, msc_op *before, size_t number) 
   uint64_t ns = 0;
   int runner = runner_of(op);
   for (size_t i = 0; i < op->num_in; i++) {
-    const stored *s = stored_behind(z, op->in[i].value);
+    const stored *s = wanted_by(z, op, i);
     if (s && !is_kept(s, runner, number)) ns += s->ns;
   }
   msc_op *at = begin_of_fetch(z, op, before ? place_before(before) : NULL, AHEAD * ns);
   for (size_t i = 0; i < op->num_in; i++) {
     msc_value *v = op->in[i].value;
-    stored *s = stored_behind(z, v);
+    stored *s = wanted_by(z, op, i);
     if (!s) continue;
     bool kept = is_kept(s, runner, number);
     msc_value *fetched = kept ? &s->by[runner].fetch->out[0] : insert_fetch(z, s, at, op);
@@ -166,7 +222,7 @@ static bool take_back(offloader *z, size_t last) {
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     stored *s = arg < 0 ? NULL : z->of[arg], *from = stored_behind(z, ret->in[i].value);
-    if (from && from == s) continue; /* it stays as it is */
+    if ((from && from == s) || (s && s->updater)) continue; /* it stays as it is; it is where it lives */
     if (from) {
       msc_value *fetched = insert_fetch(z, from, ret, ret);
       if (!fetched) return false;
@@ -450,6 +506,7 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   *out_any |= values || z.num;
   if (!z.num && !values) return true;
   z.ns = msc_op_times(pass, f);
+  find_updaters(&z);
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!is_unit(&z, op)) continue;
     if (!serve_unit(&z, op, before, ++number)) return false;
@@ -461,6 +518,7 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   msc_postpone_transfers(pass, f);
   msc_stat(pass, "values fetched", z.fetches);
   msc_stat(pass, "values taken back", z.stows);
+  msc_stat(pass, "values updated where they live", z.updates);
   msc_stat(pass, "bytes moved", z.bytes);
   msc_remark(pass, NULL, "%s: %" PRId64 " values are fetched and %" PRId64 " taken back, %" PRId64 " bytes", f->name,
              z.fetches, z.stows, z.bytes);

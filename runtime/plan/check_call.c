@@ -37,6 +37,12 @@ static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_r
   return check_range(p, section, r);
 }
 
+/* Checks a ref of a kernel of the device; where that is the host, kernels update what lives in its memory there. */
+static mscrt_status *check_kernel_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
+  bool away = r.space == PLAN_SPACE_HOST && !p->target->has_images;
+  return away ? check_range(p, section, r) : check_ref(p, section, r, tile_allowed);
+}
+
 static mscrt_status *check_dim_starts(const mscrt_plan *p, plan_call c) {
   for (uint32_t i = 0; i < plan_call_starts_num(c); i++) {
     plan_start s = plan_call_starts(c, i);
@@ -95,7 +101,7 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
   for (uint32_t i = 0; i < num; i++) {
     plan_ref r = plan_call_buffers(c, i);
     bool in_tile = epilogue || mscrt_is_tile_of_kernel(p, c, i);
-    mscrt_status *s = on_host ? check_host_ref(p, section, r) : check_ref(p, section, r, in_tile);
+    mscrt_status *s = on_host ? check_host_ref(p, section, r) : check_kernel_ref(p, section, r, in_tile);
     if (s) return mscrt_add_prefix(s, "buffer %u", i);
   }
   MSCRT_CHECK(check_builtin(c, k, num));

@@ -179,7 +179,8 @@ def check_hidden():
             totals = json.loads(call(MSC, "run", "plan.bin", "--device", "timed", "--steps", "2", "--json",
                                      env={"MSC_TIME_SCALE": "2"}).splitlines()[-1])
             predicted, = totals["predicted_hidden"]
-            measured = max(0, 1 - totals["transfer_wait_ms"][0] / totals["transfer_ms"][0])
+            moving = totals["transfer_ms"][0]  # 0: updates run where the optimizer state lives
+            measured = max(0, 1 - totals["transfer_wait_ms"][0] / moving) if moving else 0
             late = totals["transfer_ms"][0] > 1.2 * totals["time_scale"] * totals["predicted_transfer_ms"][0]
             if abs(measured - predicted) <= 0.1:
                 break

@@ -154,7 +154,8 @@ CASE(kernel_buffers, c[0].num_buffers = 1)
 CASE(kernel_dims, t->kernel[0].dims = 2)
 CASE(buffer_range, c[0].buffers[0].bytes = 129)
 CASE(buffer_offset, c[0].buffers[0].offset = UINT64_MAX - 8)
-CASE(buffer_space, c[0].buffers[0].space = 8)
+CASE(buffer_space, c[0].buffers[0].space = 9)
+CASE(buffer_host, c[0].buffers[0].space = 8)
 CASE(buffer_tile, c[0].buffers[0] = (plan_ref)IN(T, 0, 4))
 CASE(input_written, c[0].buffers[0].written = 1)
 CASE(written_twice, c[0].buffers[1].written = 2)
@@ -218,8 +219,8 @@ static const false_case false_cases[] = {
    {"call 0 of look: 1 buffers, 1 dimensions and 1 scalars for kernel nothing, which takes 2, 1 and 1", kernel_buffers},
   {"for kernel nothing, which takes 2, 2 and 1", kernel_dims}, {"buffer 0: bytes 0 + 129 of space input, which has 128",
    buffer_range}, {"buffer 0: bytes", buffer_offset},
-  {"buffer 0: space 8", buffer_space}, {"buffer 0: space 4", buffer_tile}, {"buffer 0: space input is not written",
-   input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
+  {"buffer 0: space 9", buffer_space}, {"of space host, which has 0", buffer_host}, {"buffer 0: space 4", buffer_tile},
+  {"buffer 0: space input is not written", input_written}, {"buffer 1: written is 2", written_twice}, {"error flag", flag_small},
   {"items in units of", units}, {"start 0 has no such layout", start_layout}, {"matmul 2 of 2", matmul_index},
    {"operand 1: 124 bytes where 128 are needed", matmul_small},
   {"operand 0: a result lies in it", matmul_overlap}, {"call 1 of dense: 3 operands", matmul_operands},

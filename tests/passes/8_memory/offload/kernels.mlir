@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=offload,allocate --check-numerics --set 'offload={"param":"cpu"}' %s
+// RUN: msc opt --passes=offload,allocate --check-numerics --set 'offload={"param":"disk"}' --set offload_path=. %s
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<128x128xf32>, %w: tensor<128x128xf32>, %y: tensor<8x8xf32>):
@@ -36,16 +36,16 @@ module {
       "msc.yield"(%5) : (tensor<128x128xf32>) -> ()
     }) {place = [65536]} : (tensor<128x128xf32>) -> tensor<128x128xf32>
     %6 = "msc.sub"(%0, %1) {place = [0]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32> loc("goes back beside the product, which takes longer")
-    %7 = "msc.stow"(%w, %6) {beside = 1 : i64, place = [-2]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32> loc("w")
+    %7 = "msc.stow"(%w, %6) {beside = 6 : i64, place = [-2]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32> loc("w")
     %8 = "msc.gemm"(%x, %1) {generated = true, place = [131072]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
-    %9 = "msc.neg"(%y) {place = [0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-    %10 = "msc.abs"(%9) {place = [0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-    %11 = "msc.neg"(%10) {place = [0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-    %12 = "msc.abs"(%11) {place = [0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-    %13 = "msc.neg"(%12) {place = [0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %9 = "msc.neg"(%y) {place = [65536]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %10 = "msc.abs"(%9) {place = [65536]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %11 = "msc.neg"(%10) {place = [65536]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %12 = "msc.abs"(%11) {place = [65536]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %13 = "msc.neg"(%12) {place = [65536]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
     "msc.return"(%8, %13, %7) : (tensor<128x128xf32>, tensor<8x8xf32>, tensor<128x128xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
-                   {msc.home = "cpu", msc.name = "w", msc.role = "parameter"},
+                   {msc.home = "disk", msc.name = "w", msc.role = "parameter"},
                    {msc.name = "y", msc.role = "data"}],
       scratch = 196608 : i64,
       sym_name = "train",

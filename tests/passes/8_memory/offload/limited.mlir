@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=offload,allocate --check-numerics --set 'offload={"param":"cpu","optimizer":"cpu"}' --set memory_limit=24600 %s
+// RUN: msc opt --passes=offload,allocate --check-numerics --set 'offload={"param":"disk","optimizer":"disk"}' --set offload_path=. --set memory_limit=24600 %s
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<32x32xf32>, %v: tensor<32x32xf32>, %w: tensor<32x32xf32>, %m: tensor<32x32xf32>, %b: tensor<32xf32>):
@@ -41,9 +41,9 @@ module {
     %14 = "msc.gemm"(%7, %12) {generated = true, place = [4096]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("first weight, fetched once more")
     "msc.return"(%14, %13, %10) : (tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
-                   {msc.home = "cpu", msc.name = "v", msc.role = "parameter"},
-                   {msc.home = "cpu", msc.name = "w", msc.role = "parameter"},
-                   {msc.home = "cpu", msc.name = "m", msc.role = "state"},
+                   {msc.home = "disk", msc.name = "v", msc.role = "parameter"},
+                   {msc.home = "disk", msc.name = "w", msc.role = "parameter"},
+                   {msc.home = "disk", msc.name = "m", msc.role = "state"},
                    {msc.name = "b", msc.role = "parameter"}],
       scratch = 12288 : i64,
       sym_name = "train",

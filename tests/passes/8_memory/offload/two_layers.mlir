@@ -34,18 +34,17 @@ module {
     %7 = "msc.fetch"(%m) {place = [0]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("m")
     %8 = "msc.gemm"(%5, %6, %b) {generated = true, place = [12288]} : (tensor<32x32xf32>, tensor<32x32xf32>, tensor<32xf32>) -> tensor<32x32xf32> loc("second layer; its bias is less than a page")
     %9 = "msc.add"(%7, %8) {place = [0]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new state")
-    %10 = "msc.stow"(%m, %9) {beside = 4 : i64, place = [-4]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("m")
-    %11 = "msc.fetch"(%v) {place = [8192]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("v")
-    %12 = "msc.sub"(%1, %9) {place = [4096]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new weight; the old one is still there")
-    %13 = "msc.stow"(%w, %12) {beside = 1 : i64, place = [-3]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("w")
-    %14 = "msc.gemm"(%8, %11) {generated = true, place = [16384]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("first weight, fetched once more")
-    "msc.return"(%14, %13, %10) : (tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>) -> ()
+    %10 = "msc.stow"(%m, %9) {beside = 3 : i64, place = [-4]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("m")
+    %11 = "msc.fetch"(%v) {place = [4096]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("v")
+    %12 = "msc.sub"(%w, %9) {place = [-3]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new weight; the old one is still there")
+    %13 = "msc.gemm"(%8, %11) {generated = true, place = [8192]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("first weight, fetched once more")
+    "msc.return"(%13, %12, %10) : (tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.home = "cpu", msc.name = "v", msc.role = "parameter"},
                    {msc.home = "cpu", msc.name = "w", msc.role = "parameter"},
                    {msc.home = "disk", msc.name = "m", msc.role = "state"},
                    {msc.name = "b", msc.role = "parameter"}],
-      scratch = 20480 : i64,
+      scratch = 16384 : i64,
       sym_name = "train",
       ties = [-1, 2, 3]} : () -> ()
 }
