@@ -18,7 +18,7 @@
 #include "runtime/memory/memory.h"
 
 #define SLICE_NS   100000                /* the shortest time slice that the operating system accepts */
-#define COPY_BYTES ((uint64_t)256 << 10) /* bytes of one unit of a copy within memory */
+#define COPY_BYTES ((uint64_t)64 << 10) /* bytes of one unit of a copy within memory */
 
 /* Opens a file without a name in a folder, past the page cache where the file system can; -1 with errno in *error. */
 static int open_nameless(const char *folder, int *error) {

@@ -10,7 +10,7 @@
 #include "runtime/memory/memory.h"
 #include "tests/runtime/expect.h"
 
-enum { MOST = 40000, BLOCK = 8192, ROOM = MOST + 3 * MSCRT_DISK_PAGE };
+enum { MOST = 140000, BLOCK = 8192, ROOM = MOST + 3 * MSCRT_DISK_PAGE };
 static _Alignas(4096) uint8_t arena[ROOM], back[ROOM];
 
 static void check_value(mscrt_pool *pool, const mscrt_disk *disk, uint64_t bytes, uint64_t from, uint64_t to) {
