@@ -23,7 +23,7 @@ static mscrt_status *find_lost_peer(const struct mscrt_comm *c, const void *of, 
   const passing *p = of;
   const mscrt_site *site = p->site;
   int peer = p->channel->peer;
-  if (!mscrt_local_is_lost(c, peer, loss)) {
+  if (!mscrt_local_is_lost(c, peer, loss) && !mscrt_local_any_lost(c, loss)) {
     if (!late) return NULL;
     loss->culprit = peer;
     snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer,

@@ -50,3 +50,10 @@ bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_l
   }
   return true;
 }
+
+bool mscrt_local_any_lost(const struct mscrt_comm *c, mscrt_loss *out_loss) {
+  for (int r = 0; r < c->o.ranks; r++)
+    if (r != c->o.rank && atomic_load(&c->segment[r].control->state) != CLOSED && mscrt_local_is_lost(c, r, out_loss))
+      return true;
+  return false;
+}

@@ -155,8 +155,10 @@ static mscrt_status *find_lost_member(const struct mscrt_comm *c, const void *of
     if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue;
     if (mscrt_local_is_lost(c, member, loss)) return mscrt_lost_in_collective(c->o.rank, m->e, m->site, loss->why);
   }
-  if (!late) return NULL;
-  name_missing_members(c, m, loss);
+  if (!mscrt_local_any_lost(c, loss)) {
+    if (!late) return NULL;
+    name_missing_members(c, m, loss);
+  }
   return mscrt_lost_in_collective(c->o.rank, m->e, m->site, loss->why);
 }
 
@@ -381,10 +383,7 @@ static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e,
 
 static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
   mscrt_loss loss;
-  for (int r = 0; r < c->o.ranks; r++)
-    if (r != c->o.rank && atomic_load(&c->segment[r].control->state) != CLOSED && mscrt_local_is_lost(c, r, &loss))
-      return mscrt_fail(MSCRT_PEER, "%s: %s", waited_for, loss.why);
-  return NULL;
+  return mscrt_local_any_lost(c, &loss) ? mscrt_fail(MSCRT_PEER, "%s: %s", waited_for, loss.why) : NULL;
 }
 
 static int culprit_local(struct mscrt_comm *c) {

@@ -73,6 +73,9 @@ typedef struct {
 
 /* True if the rank has failed, ended or is gone; then *out_loss says why. */
 bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_loss);
+/* True if any other rank has failed or is gone; so this one need not wait for those who have not noticed it, and may
+ * stand still. */
+bool mscrt_local_any_lost(const struct mscrt_comm *c, mscrt_loss *out_loss);
 /* Tells the other ranks that this rank stops because of `culprit`. */
 void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason);
 
