@@ -49,15 +49,16 @@ int main(int argc, char **argv) {
 
 
 def sizes_for(ranks):
-    """Every collective is timed, of which some need room for what all ranks have: less than 4 GB."""
-    return [size for size in SIZES if size * ranks * ranks <= 1 << 29]
+    """Those of which all ranks have less than 8 GB."""
+    return [size for size in SIZES if size * ranks <= 1 << 30]
 
 
 def by_msc(ranks):
     found = {}
     for size in sizes_for(ranks):
         kilo = f"{size >> 10}k"
-        text = subprocess.run([MSC, "bench", "comm", "--ranks", str(ranks), "--sizes", f"{kilo}..{kilo}", "--json"],
+        text = subprocess.run([MSC, "bench", "comm", "--ranks", str(ranks), "--sizes", f"{kilo}..{kilo}",
+                               "--collectives", "all_reduce", "--json"],
                               check=True, stdout=subprocess.PIPE, text=True).stdout
         rows = json.loads(text)
         rows = rows if isinstance(rows, list) else next(v for v in rows.values() if isinstance(v, list))

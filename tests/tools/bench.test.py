@@ -49,11 +49,15 @@ joined = expect(["launch", "-n", "2", "--master", master, MSC, "bench", "comm", 
                 "").stdout.decode()
 out = json.loads(joined.removeprefix("[0] "))
 expect.check("a job", out["comm"] == "hosts" and out["ranks"] == 2 and all(c["ns"] > 0 for c in out["collectives"]))
+out = json.loads(expect("bench comm --sizes 4k --collectives all_reduce,permute --json", 0, "").stdout)
+expect.check(f"two of them: {out}", [t["op"] for t in out["collectives"]] == ["all_reduce", "permute"])
 text = expect("bench comm --sizes 4k", 0, "").stdout.decode()
 expect.check(f"text: {text}", text.startswith("2 ranks, shared memory\ncollective ") and "\nall_reduce " in text)
 for words, said in (("comm --ranks 1", "--ranks is from 2 to 64"), ("disk", "'disk' is not comm"),
                     ("comm --sizes 8k..4k", "--sizes: '8k..4k' is no range of 4 bytes to 1G"),
                     ("comm --sizes a..b", "--sizes: 'a..b' is no range such as 1k..16M"),
+                    ("comm --collectives all_reduce,", "--collectives: '' is none that is timed"),
+                    ("comm --collectives sum", "--collectives: 'sum' is none that is timed"),
                     ("comm --sizes 1k..2kx", "--sizes: '1k..2kx' is no range such as 1k..16M")):
     expect(f"bench {words}", 2, f"msc bench: error: {said} (msc bench --help)\n", "")
 left = int(re.search(r"MemAvailable: *(\d+)", open("/proc/meminfo").read())[1]) << 10

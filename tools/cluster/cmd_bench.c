@@ -37,6 +37,22 @@ static bool read_size_range(cli *c, size_t *out_num, int64_t *out_sizes) {
   return true;
 }
 
+/* Reads "all_reduce,permute": what is not in it is left out. */
+static bool read_collectives(cli *c, uint32_t *out_without) {
+  const char *text = cli_text(c, "collectives"), *end;
+  *out_without = text ? ~(uint32_t)0 : 0;
+  for (const char *at = text; at; at = *end ? end + 1 : NULL) {
+    char word[32] = "";
+    end = at + strcspn(at, ",");
+    if ((size_t)(end - at) < sizeof word) memcpy(word, at, (size_t)(end - at));
+    msc_verb v = msc_verb_parse(word);
+    if (v == MSC_NUM_VERBS || !msc_verb_is(v, MSC_VERB_MEASURED))
+      return cli_usage(c, "--collectives: '%.*s' is none that is timed", (int)(end - at), at), false;
+    *out_without &= ~((uint32_t)1 << v);
+  }
+  return true;
+}
+
 /* The bytes that a rank must receive, at least, for a collective of so many bytes. */
 static double least_bytes(const comm_time *t, int ranks) {
   return msc_verb_received_share(t->verb, ranks) * (double)t->bytes;
@@ -94,6 +110,7 @@ static int run_bench(cli *c) {
   int code = choose_ranks(c, &job, &r);
   if (code) return code;
   r.sizes = sizes, r.num_sizes = num_sizes;
+  if (!read_collectives(c, &r.without)) return CLI_USAGE;
   code = measure_comm(c, &r, &num, &times);
   if (!code && r.rank <= 0) print_comm_times(c, &r, num, times);
   return code;
@@ -102,6 +119,7 @@ static int run_bench(cli *c) {
 static const cli_option options[] = {
     {"ranks", CLI_INT, "N", "ranks to start on this host; default 2, or those of the job that started this process"},
     {"sizes", CLI_TEXT, "A..B", "bytes of the collectives, four times as many each; default 1k..16M"},
+    {"collectives", CLI_TEXT, "NAME,...", "time only these: all_reduce, all_gather, reduce_scatter and others"},
     {"comm", CLI_CHOICE, "local|hosts|tcp|ucx",
      "shared memory, TCP without it or with it inside a host, or UCX; default: as msc run would"},
     {0},

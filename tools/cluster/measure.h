@@ -62,6 +62,7 @@ typedef struct {
   const char *comm;                   /* the transport: local, hosts, tcp */
   size_t num_sizes;
   const int64_t *sizes;               /* bytes */
+  uint32_t without;                   /* 1 << v: not of verb v */
 } comm_request;
 
 typedef struct {
@@ -70,7 +71,7 @@ typedef struct {
   uint64_t received;                  /* bytes that rank 0 receives */
 } comm_time;
 
-/* Measures every collective of all ranks at every size; results are in rank 0. An exit code. */
+/* Measures every collective of all ranks, but those left out, at every size; results are in rank 0. An exit code. */
 int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out_times);
 
 /* The time of a pair of ranks that send each other sizes[0] bytes at once, while the others wait. */

@@ -306,7 +306,7 @@ int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out
   comm_job j = job_of(c, r);
   j.cases = msc_new_array(msc_context_arena(c->ctx), comm_case, (size_t)MSC_NUM_VERBS * r->num_sizes);
   for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
-    for (size_t i = 0; i < r->num_sizes && msc_verb_is(v, MSC_VERB_MEASURED); i++)
+    for (size_t i = 0; i < r->num_sizes && msc_verb_is(v, MSC_VERB_MEASURED) && !(r->without >> v & 1); i++)
       j.cases[j.num++] = case_of(v, j.ranks, r->sizes[i]);
   int code = run_cases(&j, r->rank);
   *out_num = (size_t)j.num;
