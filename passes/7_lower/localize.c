@@ -140,8 +140,8 @@ static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned di
 }
 
 /* Sets the number of blocks that an op sums in.  Many short rows are not cut into blocks of a few vectors: adding up
- * the blocks would take longer; so would more than eight blocks of few terms that AMX multiplies, or
- * short blocks in matrices of a batch, whose sums are over no part of the batch. */
+ * the blocks would take longer; so would more than eight blocks of few terms that AMX multiplies, or short blocks in
+ * matrices of a batch, whose sums are over no part of the batch. */
 static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64, MANY = 32, MANY_OF_BF16 = 128, LEAST_OF_BF16 = 32 };
   unsigned dims = msc_summed_dims(op);
