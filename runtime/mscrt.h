@@ -382,6 +382,28 @@ MSCRT_API mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const 
  * start.  out_loss (may be NULL): the last step's, NaN when the section has no loss. */
 MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64_t steps, double *out_loss);
 
+/* Ranks of one job that live in this process. */
+typedef struct mscrt_ranks mscrt_ranks;
+
+/* The whole batch of an input, as mscrt_borrow_input takes it. */
+typedef struct {
+  const char *input;
+  const void *data;
+  size_t bytes;
+} mscrt_batch;
+
+/* Starts threads with which one call steps several ranks: contexts[0 .. num-1], each of another rank, all of the same
+ * plan. They stay the caller's, who may use each of them between the calls, and closes them after mscrt_ranks_free. */
+MSCRT_API mscrt_status *mscrt_ranks_new(int num, mscrt_context *const *contexts, mscrt_ranks **out_ranks);
+/* What mscrt_borrow_input of these batches and then mscrt_run do, on all ranks at the same time; one of them works in
+ * the thread of the caller. No rank runs if an input of any cannot be set. *out_loss (may be NULL): of a rank that
+ * knows the loss. Of several failures it returns one that is not about another rank. Ranks of the job that are not
+ * among these must run the same section elsewhere. */
+MSCRT_API mscrt_status *mscrt_ranks_run(mscrt_ranks *ranks, const char *section, int64_t steps, size_t num_batches,
+                                        const mscrt_batch *batches, double *out_loss);
+/* Accepts NULL. */
+MSCRT_API void mscrt_ranks_free(mscrt_ranks *ranks);
+
 /* Makes the running or the next mscrt_run, mscrt_evaluate or mscrt_predict of this context end with MSCRT_CANCELLED.
  * With one rank it ends before its next step, and the context can go on from there. With several ranks, of which none
  * may go ahead of the others, all give up at once, even while they wait: the calls of the other ranks end with

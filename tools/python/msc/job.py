@@ -139,6 +139,7 @@ class Job:
         self._contexts: Dict[int, c_void_p] = {r: c_void_p() for r in mine}
         # one rank needs no thread of its own
         self._ranks: List[_Rank] = [_Rank(self._results) for _ in mine] if len(mine) > 1 else []
+        self._together = c_void_p()  # steps of several ranks, by one call
         meet = c_text(address or f"@msc-{os.getpid()}-{secrets.token_hex(8)}") if plan.ranks > 1 else None
         if rank is not None and plan.ranks > 1 and not address:
             raise Error("rank is one of several processes: they need an address to meet at, as '@my-job'")
@@ -154,6 +155,10 @@ class Job:
                 folder = c_text(plan._folder)
                 native.check(self._library, self._library.mscrt_plan_check_files(plan.handle, folder))
                 self._all(lambda r: self._check("mscrt_load_weights", r, folder))
+            if self._ranks:
+                contexts = (c_void_p * len(mine))(*(c.value for c in self._contexts.values()))
+                native.check(self._library,
+                             self._library.mscrt_ranks_new(len(mine), contexts, byref(self._together)))
         except BaseException:
             self.close()
             raise
@@ -218,13 +223,20 @@ class Job:
         self._held.update(given)
         name = c_text(section)
         if self._ranks:
-            losses = self._all(lambda rank: self._run_rank(rank, name, inputs))
-            loss = next((loss for loss in losses if not math.isnan(loss)), math.nan)
+            loss = self._run_ranks(name, inputs)
         else:
             (rank, ) = self._contexts
             loss = self._run_rank(rank, name, inputs)
         self._last = section
         return loss
+
+    def _run_ranks(self, section: bytes, inputs) -> float:
+        loss, num = c_double(), len(inputs)
+        status = self._library.mscrt_ranks_run(self._together, section, 1, num, (native.Batch * num)(*inputs),
+                                               byref(loss))
+        if status:
+            native.check(self._library, status)
+        return loss.value
 
     def _run_rank(self, rank: int, section: bytes, inputs) -> float:
         context, borrow, loss = self._contexts[rank], self._library.mscrt_borrow_input, c_double()
@@ -406,18 +418,15 @@ class Job:
     def _compute(self, inputs, outputs):
         """Section "forward" from and into memory of the caller: lists of names, as bytes, addresses and sizes.  Nobody
         needs that memory afterwards but the caller: the next call is given all again."""
-        alone = self.plan.ranks == 1
-
-        def run(rank):
-            for name, address, nbytes in inputs:
-                self._check("mscrt_borrow_input", rank, name, address, nbytes)
-            for name, address, nbytes in outputs if alone else ():
-                self._check("mscrt_borrow_output", rank, b"forward", name, address, nbytes)
-            self._check("mscrt_run", rank, b"forward", 1, None)
-
-        self._all(run)
-        for name, address, nbytes in () if alone else outputs:
-            self._read_into(name.decode(), address, nbytes)
+        if self._ranks:
+            self._run_ranks(b"forward", inputs)
+            for name, address, nbytes in outputs:
+                self._read_into(name.decode(), address, nbytes)
+            return
+        (rank, ) = self._contexts
+        for name, address, nbytes in outputs:
+            self._check("mscrt_borrow_output", rank, b"forward", name, address, nbytes)
+        self._run_rank(rank, b"forward", inputs)
 
     @_alone
     def view(self, name: str) -> Array:
@@ -486,6 +495,7 @@ class Job:
             self._lease = None
             return
         try:
+            self._library.mscrt_ranks_free(self._together)
             self._all(lambda rank: self._library.mscrt_close(self._contexts[rank]))
         finally:
             for thread in self._ranks:

@@ -38,6 +38,10 @@ class Report(Structure):
                 *((n, c_uint64) for n in MEMORY), ("predicted_step_ns", c_int64), ("exposed_comm_ns", c_int64)]
 
 
+class Batch(Structure):
+    _fields_ = [("input", c_char_p), ("data", c_void_p), ("bytes", c_size_t)]
+
+
 _COMPILER = {
     "msc_version": (c_char_p, []),
     "msc_compiler_new": (c_void_p, [POINTER(CompilerOptions)]),
@@ -79,6 +83,10 @@ _RUNTIME = {
     "mscrt_cancel": (None, [c_void_p]),
     "mscrt_borrow_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t]),
     "mscrt_borrow_output": (c_void_p, [c_void_p, c_char_p, c_char_p, c_void_p, c_size_t]),
+    "mscrt_ranks_new": (c_void_p, [c_int, POINTER(c_void_p), POINTER(c_void_p)]),
+    "mscrt_ranks_run": (c_void_p, [c_void_p, c_char_p, c_int64, c_size_t,
+                                   POINTER(Batch), POINTER(c_double)]),
+    "mscrt_ranks_free": (None, [c_void_p]),
     "mscrt_init": (c_void_p, [c_char_p, POINTER(runtime._Options), POINTER(c_void_p)]),
     "mscrt_end": (None, [c_void_p]),
     "mscrt_group": (c_void_p, [c_void_p, c_int, POINTER(c_int), POINTER(c_void_p)]),
