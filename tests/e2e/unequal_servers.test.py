@@ -194,6 +194,12 @@ def check_training_without_waiting():
     assert [json.loads(line)["eval"]["loss"] for line in again.splitlines() if '"eval"' in line] == ended, again
 
 
+def listens(pid, number):
+    with open(f"/proc/{pid}/status") as file:
+        caught = next(line.split()[1] for line in file if line.startswith("SigCgt:"))
+    return int(caught, 16) >> (number - 1) & 1
+
+
 def check_checkpoints_of_workers_apart():
     """Workers meet when a checkpoint is due, and at no other step: one that is stopped keeps nobody waiting before.
     Asked to stop, all stop after the same step, with a checkpoint."""
@@ -207,7 +213,9 @@ def check_checkpoints_of_workers_apart():
         for _ in range(9):
             p.stdout.readline()
         children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
-        # one worker knows, and tells all; of launched ones that which printed: others may not have begun to listen
+        # one worker knows, and tells all; where nothing is launched not that which printed, once it listens
+        while not launched and not listens(children[2], signal.SIGTERM):
+            time.sleep(0.01)
         os.kill(children[0 if launched else 2], signal.SIGTERM)
         out, err = p.communicate(timeout=120)
         saved = os.listdir(folder)
