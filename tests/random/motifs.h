@@ -236,6 +236,65 @@ static inline msc_value *make_feed_forward(random_graph *g, msc_value *x) {
   return y && chance(g, 60) ? plus(g, x, y) : y;
 }
 
+/* ---- large products ---- */
+
+/* Tokens enough that one of their products is large for a CPU with AMX, or just too small: [b, s, k] of [b, ..], each
+ * token differs. `rows`, `k`: about how many tokens, and their width. */
+static inline msc_value *many_tokens(random_graph *g, msc_value *x, int64_t rows, int64_t k) {
+  int64_t b = x->type->dim[0], width = msc_type_elems(x->type) / b, s = (rows + b - 1) / b;
+  if (width > 100) return NULL;
+  msc_value *flat = shaped(g, x, 2, (int64_t[]){b, width}), *w = weight(g, width, k, false);
+  msc_value *row = op_with(g, OP_matmul, 2, (msc_value *[]){flat, w}, 0, NULL);
+  msc_value *factor = new_parameter(g, 2, (int64_t[]){s, 1}),
+            *y = times(g, shaped(g, row, 3, (int64_t[]){b, 1, k}), factor);
+  return chance(g, 50) ? unary(g, OP_tanh, plus(g, y, new_parameter(g, 1, &k))) : unary(g, OP_relu, y);
+}
+
+/* [b, s, k] by a weight: as a batch of matrices, or as one, which may be stored transposed. */
+static inline msc_value *product_of_tokens(random_graph *g, msc_value *x, int64_t n) {
+  int64_t rows = x->type->dim[0] * x->type->dim[1], k = width_of(x);
+  bool ta = chance(g, 25), tb = chance(g, 40);
+  msc_attr transpose[] = {boolean(g, "transpose_a", ta), boolean(g, "transpose_b", tb)};
+  msc_value *w = weight(g, k, n, tb);
+  if (!ta && chance(g, 50)) return op_with(g, OP_batch_matmul, 2, (msc_value *[]){x, w}, 1, transpose + 1);
+  msc_value *flat = shaped(g, x, 2, (int64_t[]){rows, k});
+  if (ta) flat = swapped(g, flat, 0, 1);
+  msc_value *y = op_with(g, OP_matmul, 2, (msc_value *[]){flat, w}, 2, transpose);
+  return shaped(g, y, 3, (int64_t[]){x->type->dim[0], x->type->dim[1], n});
+}
+
+/* What follows a product in its loop: a bias, an activation, a residual. */
+static inline msc_value *with_epilogue(random_graph *g, msc_value *x) {
+  int64_t n = width_of(x);
+  msc_value *y = chance(g, 60) ? plus(g, x, new_parameter(g, 1, &n)) : x;
+  if (y && chance(g, 60)) y = chance(g, 50) ? unary(g, OP_relu, y) : make_written_activation(g, y);
+  return y && chance(g, 30) ? plus(g, y, x) : y;
+}
+
+/* A product whose sizes lie around those from which on a CPU multiplies by AMX, its own or its weight's gradient's;
+ * then a small value of it. */
+static inline msc_value *make_large_product(random_graph *g, msc_value *x) {
+  static const int64_t rows[] = {511, 512, 513, 530, 544, 600}, widths[] = {255, 256, 257, 270, 288},
+                       few_rows[] = {255, 256, 257, 290, 320}, few_widths[] = {127, 128, 129, 150, 160},
+                       columns[] = {63, 64, 65, 80, 97};
+  if (x->type->rank < 2 || x->type->dim[0] != g->batch) return NULL;
+  bool few = chance(g, 60), summed = !g->keep_batch && chance(g, 15);
+  int64_t s = few ? few_rows[below(g, 5)] : rows[below(g, 6)], k = few ? few_widths[below(g, 5)] : widths[below(g, 5)],
+          n = columns[below(g, 5)];
+  msc_value *tokens = many_tokens(g, x, s, k), *y = tokens ? product_of_tokens(g, tokens, n) : NULL;
+  if (!y || !(y = with_epilogue(g, y))) return NULL;
+  if (summed) { /* over all tokens, of the batch, too: no gradient of a weight, but of its form */
+    s = y->type->dim[0] * y->type->dim[1];
+    msc_attr transpose = boolean(g, "transpose_a", true);
+    msc_value *a = shaped(g, tokens, 2, (int64_t[]){s, k}), *b = shaped(g, y, 2, (int64_t[]){s, n});
+    msc_value *all = op_with(g, OP_matmul, 2, (msc_value *[]){a, b}, 1, &transpose);
+    all = reduced_along(g, OP_reduce_mean, scaled(g, all, 1.0 / (double)s), 0, true);
+    y = plus(g, y, shaped(g, all, 1, &n));
+  }
+  if (chance(g, 40)) return product_of_tokens(g, y, 2 + below(g, 3));
+  return reduced_along(g, chance(g, 70) ? OP_reduce_mean : OP_reduce_max, y, 1, false);
+}
+
 /* ---- a token for all, gates and shifts along a row ---- */
 
 static inline msc_value *make_class_token(random_graph *g, msc_value *x) {

@@ -5,7 +5,8 @@
 
 #include "tests/random/motifs.h"
 
-enum { STEPS = 3 };
+/* From seed LARGE on programs have products large enough for AMX, as others never have, and are run for one step. */
+enum { STEPS = 3, LARGE = 1000000 };
 
 typedef struct {
   uint64_t seed;    /* of the values, too */
@@ -100,6 +101,18 @@ static inline void add_program_op(random_graph *g) {
   msc_value *x = picked(g), *v = program_makers[below(g, sizeof program_makers / sizeof *program_makers)](g, x);
   if (v && v->type->dtype == g->dtype && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL)
     g->pool[g->num_pool++] = v;
+}
+
+static inline void add_program_ops(random_graph *g, int num) {
+  for (; num > 0; num--) add_program_op(g);
+}
+
+static inline void add_large_product(random_graph *g) {
+  add_program_ops(g, below(g, 3));
+  msc_value *v = NULL;
+  for (int i = 0; i < 4 && !v; i++) v = make_large_product(g, i < 2 ? picked(g) : g->pool[0]);
+  if (v) g->pool[g->num_pool++] = v;
+  add_program_ops(g, below(g, 3));
 }
 
 static inline void add_program_inputs(random_graph *g) {
@@ -280,7 +293,8 @@ static inline program random_program(msc_context *ctx, uint64_t seed) {
   random_graph g;
   start_program(&g, ctx, seed);
   add_program_inputs(&g);
-  for (int i = 2 + below(&g, 9); i > 0; i--) add_program_op(&g);
+  if (seed < LARGE) add_program_ops(&g, 2 + below(&g, 9));
+  else add_large_product(&g);
   msc_value *x = linear(&g, g.pool[g.num_pool - 1], wide_size(&g));
   if (!x || !small(x)) x = binary(&g, OP_mul, g.pool[g.num_pool - 1], new_parameter(&g, 0, NULL));
   g.pool[g.num_pool++] = x;
@@ -292,11 +306,12 @@ static inline program random_program(msc_context *ctx, uint64_t seed) {
   finish_program(&g, loss);
   choose_program_mesh(&g);
   configure_program(&g);
-  program p = {.seed = seed, .arena = g.arena, .num_settings = g.num_settings, .steps = STEPS};
+  program p = {.seed = seed, .arena = g.arena, .num_settings = g.num_settings, .steps = seed < LARGE ? STEPS : 1};
   p.text = msc_print_text(g.m, g.arena, &(size_t){0});
   memcpy(p.setting, g.setting, sizeof p.setting);
   for (int i = 0; i < 2; i++) {
     int pick = below(&g, 7);
+    if (seed >= LARGE && chance(&g, 70)) pick = 3; /* AMX, where this machine has it */
     p.code[i].cpu = pick == 5 ? "x86-64" : pick == 6 ? "x86-64-v3" : NULL;
     p.code[i].vector_bytes = pick < 4 ? (int[]){16, 32, 64, 64}[pick] : 0;
   }

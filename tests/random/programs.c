@@ -3,8 +3,9 @@
  * plan's bound.
  *
  *   build/tests/random/programs                    some of them, as a test; with MSC_TEST_SLOW more
- *   build/tests/random/programs run FIRST LAST     these seeds; a line for each that fails, and counts; with a fourth
- *                                                  word for each that is refused, or decided by rounding, as well
+ *   build/tests/random/programs run FIRST LAST     seeds FIRST .. LAST - 1, from 1000000 on with large products; a line
+ *                                                  for each that fails, and counts; with a fourth word for each that
+ *                                                  is refused, or decided by rounding, as well
  *   build/tests/random/programs print SEED         one as a file: its settings, then its text
  *   build/tests/random/programs describe SEED      the same in JSON, with the values of its arguments, for
  *                                                  tests/random/torch_losses.py
@@ -24,7 +25,10 @@
 #include "tests/random/run.h"
 #include "tests/random/shrink.h"
 
-enum { QUICK = 20, SLOW = 300, SECONDS = 40, SHRINK_SECONDS = 300, FEW_SAMPLES = 2, MANY_SAMPLES = 10, NUM_VALUES = 3 };
+enum { QUICK = 20, SLOW = 300, QUICK_LARGE = 3, SLOW_LARGE = 60, SECONDS = 40, SHRINK_SECONDS = 300, FEW_SAMPLES = 2, MANY_SAMPLES = 10, NUM_VALUES = 3 };
+
+/* A program with odd sums by AMX is among the first three. */
+enum { FIRST_LARGE = LARGE + 9 };
 
 typedef enum { PASSED, VAGUE, REFUSED, FAILED, NUM_OUTCOMES } outcome;
 
@@ -402,8 +406,10 @@ static int run_case(const char *name) {
 }
 
 static void programs_are_right(void **state) {
+  bool slow = getenv("MSC_TEST_SLOW");
   (void)state;
-  int failed = run_seeds(1, getenv("MSC_TEST_SLOW") ? SLOW + 1 : QUICK + 1, false);
+  int failed = run_seeds(1, 1 + (slow ? SLOW : QUICK), false);
+  failed += run_seeds(FIRST_LARGE, FIRST_LARGE + (slow ? SLOW_LARGE : QUICK_LARGE), false);
   assert_int_equal(failed, 0);
 }
 
