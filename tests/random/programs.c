@@ -25,7 +25,17 @@
 #include "tests/random/run.h"
 #include "tests/random/shrink.h"
 
-enum { QUICK = 20, SLOW = 300, QUICK_LARGE = 3, SLOW_LARGE = 60, SECONDS = 40, SHRINK_SECONDS = 300, FEW_SAMPLES = 2, MANY_SAMPLES = 10, NUM_VALUES = 3 };
+enum {
+  QUICK = 20,
+  SLOW = 300,
+  QUICK_LARGE = 3,
+  SLOW_LARGE = 60,
+  SECONDS = 40,
+  SHRINK_SECONDS = 300,
+  FEW_SAMPLES = 2,
+  MANY_SAMPLES = 10,
+  NUM_VALUES = 3
+};
 
 /* A program with odd sums by AMX is among the first three. */
 enum { FIRST_LARGE = LARGE + 9 };
