@@ -340,7 +340,7 @@ mscrt_status *mscrt_restore_server(mscrt_context *c, const mscrt_kept *old) {
 
 mscrt_status *mscrt_restore_state(mscrt_context *c, const mscrt_kept *old) {
   uint64_t most, far;
-  bool stale, *lost = NULL;
+  bool stale = false, *lost = NULL;
   c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
   MSCRT_CHECK(make_kept(c, &c->kept));
   if (c->o.ranks == 1 && !old) return NULL;
