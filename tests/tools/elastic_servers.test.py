@@ -13,6 +13,7 @@ import time
 
 import resized
 from expect import MSC, Expect, write
+from paced import Paced
 from resized import RUN, Run, losses
 from small_models import two_products, write_samples
 
@@ -128,6 +129,16 @@ for servers in (1, 2):
     got = on_three(servers, 8)
     wrong = [s for s in wanted if got.get(s) != wanted[s]]
     expect.check(f"three ranks, {servers} servers: step {wrong[:1]}", not wrong)
+# So under msc launch, which starts another process in the place of the lost one.
+words = [MSC, "launch", "-n", "3", "--servers", "2", "--replace", "2", "--", MSC, "run", "three.bin", *RUN.split()]
+run = Paced([*words, "--steps", str(STEPS)])
+run.read_lines(100)
+os.kill(resized.children(run.process.pid)[rng.randrange(3)], signal.SIGKILL)
+code = run.end()
+got = losses(re.sub(r"^\[\d+\] ", "", run.out, flags=re.M))
+wrong = [s for s in wanted if got.get(s) != wanted[s]]
+expect.check(f"launched: {code}, step {wrong[:1]}: {run.said}", code == 0 and not wrong and "another takes its place" in
+             run.said)
 
 # Both ranks of a stage are lost, or all, and with them what they alone had: servers take what the newest checkpoint
 # has, or the initial values.
