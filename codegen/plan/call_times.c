@@ -34,10 +34,20 @@ msc_cost_grid msc_plan_grid(uint64_t extent, uint64_t grain, uint32_t threads) {
   return threads ? (msc_cost_grid){(int64_t)(extent / grain + (extent % grain != 0)), threads} : (msc_cost_grid){0};
 }
 
+/* Returns the time of the kernel that takes a call's tiles: the call's threads run it between tiles, so nothing of it
+ * hides behind the call, and it needs no launch. 0 if the call's own bytes and operations are those of both. */
+static uint64_t epilogue_ns(const msc_cost *cost, const msc_plan_call *e) {
+  if (!e || !e->bytes) return 0;
+  double arithmetic = (double)e->flops * 1e9 / cost->cluster->flops_per_s[e->dtype],
+         memory = (double)e->bytes * 1e9 / cost->cluster->bytes_per_s;
+  return (uint64_t)(arithmetic > memory ? arithmetic : memory);
+}
+
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
   if (c->kind == PLAN_CALL_KIND_MESSAGE) return message_ns(p, cost, c);
   if (msc_plan_runs_beside(c)) return offload_ns(cost, c);
-  return (uint64_t)(c->is_product ? msc_cost_product(cost, c->dtype, (double)c->flops, (double)c->bytes)
+  return epilogue_ns(cost, c->epilogue) +
+         (uint64_t)(c->is_product ? msc_cost_product(cost, c->dtype, (double)c->flops, (double)c->bytes)
                                   : msc_cost_kernel(cost, c->dtype, (double)c->flops, (double)c->bytes, c->grid));
 }
 
@@ -47,6 +57,8 @@ static void set_arithmetic(msc_plan_call *c) {
   c->dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
   if (c->kind == PLAN_CALL_KIND_MATMUL) c->dtype = c->op->in[0].value->type->dtype;
   c->is_product = c->op->num_out && msc_info(c->op)->cost == MSC_COST_FLOPS;
+  for (msc_plan_call *e = c->epilogue; e; e = e->epilogue)
+    e->dtype = e->op->num_out ? e->op->out[0].type->dtype : MSC_F32;
 }
 
 uint64_t msc_plan_begin_ns(const msc_cluster *cluster, const char *section) {

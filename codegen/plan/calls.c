@@ -60,18 +60,21 @@ static bool check_units(const msc_op *op, const msc_launch *l) {
                       units, target->most_units, target->name);
 }
 
-/* Gives the call of an op in tiles the kernel that takes them. */
+/* Gives the call of an op in tiles the kernel that takes them. Tiles stay in the cache: neither moves their bytes. */
 static bool add_epilogue(calling *c, const msc_op *op, msc_plan_call *call) {
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(c->cg, op->next, &k));
   call->epilogue = msc_new(c->p->arena, msc_plan_call);
   fill_launch(c, call->epilogue, op->next, kernel_buffers(c, op->next, &k), &k.launch[0]);
+  uint64_t all = (uint64_t)msc_type_bytes(op->out[0].type);
+  call->epilogue->bytes -= all < call->epilogue->bytes ? all : call->epilogue->bytes;
   return true;
 }
 
 /* Gives a call in tiles, a unit of items each, a result that is as large as a tile. */
 static bool call_in_tiles(calling *c, const msc_op *op, msc_plan_call *call) {
-  uint64_t row_bytes = (uint64_t)msc_type_bytes(op->out[0].type) / (uint64_t)call->launch->extent;
+  uint64_t all = (uint64_t)msc_type_bytes(op->out[0].type), row_bytes = all / (uint64_t)call->launch->extent;
+  call->bytes -= all < call->bytes ? all : call->bytes;
   call->buffer[op->num_in].bytes = row_bytes * (uint64_t)call->launch->grain;
   return add_epilogue(c, op, call);
 }
@@ -158,7 +161,8 @@ static bool call_matmul(calling *c, const msc_op *op) {
   call->num_buffers = 3;
   add_further_buffers(c, op, call);
   call->flops = (uint64_t)msc_op_flops(op, c->p->arena);
-  call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
+  uint64_t made = m.tile_bytes ? 0 : m.m * m.n;
+  call->bytes = m.batch * (m.m * m.k + m.k * m.n + made) * (uint64_t)msc_dtype_bytes(m.dtype);
   if (target->is_gpu) return add_rest(c, (msc_op *)(uintptr_t)op, call);
   if (!m.tile_bytes) return true;
   return add_epilogue(c, op, call);

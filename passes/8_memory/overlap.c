@@ -57,7 +57,7 @@ static size_t merge_ops_into_pieces(overlapper *z) {
 
 static int64_t product_ns(const overlapper *z, const msc_op *op) {
   const msc_type *y = op->out[0].type;
-  double bytes = (double)msc_type_bytes(y);
+  double bytes = msc_runs_in_tiles(op) ? 0 : (double)msc_type_bytes(y);
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_type_bytes(op->in[i].value->type);
   return msc_cost_product(&z->cost, y->dtype, msc_op_flops(op, z->pass->scratch), bytes);
 }
@@ -66,7 +66,23 @@ static int64_t kernel_ns(const overlapper *z, const msc_op *op) {
   msc_nest_info info;
   const char *why;
   if (!op->num_out || !msc_nest_fits(z->nester, 1, &op, &info, &why)) return 0;
-  return msc_cost_work(&z->cost, op->out[0].type->dtype, (double)info.flops, (double)info.bytes);
+  double bytes = (double)info.bytes - (msc_runs_in_tiles(op) ? (double)msc_type_bytes(op->out[0].type) : 0);
+  int64_t more = info.num_launches > 1 ? (info.num_launches - 1) * z->cost.cluster->launch_ns : 0;
+  return msc_cost_work(&z->cost, op->out[0].type->dtype, (double)info.flops, bytes) + more;
+}
+
+/* The time of the op that takes the tiles of another one: its threads run it between tiles, which stay in the cache. It
+ * needs no launch. */
+static uint64_t taker_ns(const overlapper *z, const msc_op *maker, const msc_op *op) {
+  msc_nest_info info;
+  const char *why;
+  double tiles = (double)msc_type_bytes(maker->out[0].type);
+  if (!op->num_out || !msc_nest_fits(z->nester, 1, &op, &info, &why)) return 0;
+  const msc_cluster *cluster = z->cost.cluster;
+  double moved = (double)info.bytes > tiles ? (double)info.bytes - tiles : 0,
+         arithmetic = (double)info.flops * 1e9 / cluster->flops_per_s[op->out[0].type->dtype],
+         memory = moved * 1e9 / cluster->bytes_per_s;
+  return (uint64_t)(arithmetic > memory ? arithmetic : memory);
 }
 
 static uint64_t op_ns(const overlapper *z, const msc_op *op, bool *out_link) {
@@ -88,7 +104,7 @@ static bool predict_times(overlapper *z) {
   bool any = false;
   for (size_t i = 0; i < z->s.num; i++) {
     bool link;
-    ns[i] = op_ns(z, z->op[i], &link);
+    ns[i] = op_ns(z, z->op[i], &link) + (z->user[i] ? taker_ns(z, z->op[i], z->user[i]) : 0);
     stream[i] = link;
     any |= link;
   }
@@ -277,7 +293,8 @@ const uint64_t *msc_op_times(msc_pass_ctx *pass, msc_func *f) {
   uint64_t *ns = msc_new_array(pass->scratch, uint64_t, msc_number(f->body).num_ops);
   overlapper z = start_overlapping(pass, f);
   bool link;
-  for (const msc_op *op = f->body->first; op; op = op->next) ns[op->id] = op_ns(&z, op, &link);
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    ns[op->id] = op->prev && msc_runs_in_tiles(op->prev) ? taker_ns(&z, op->prev, op) : op_ns(&z, op, &link);
   return ns;
 }
 

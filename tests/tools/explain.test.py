@@ -368,7 +368,15 @@ write("attention.mlir", f"""module {{
 }}
 """)
 expect("compile attention.mlir -o attention.bin --target cuda --cluster h100", 0, lambda text: "", None)
-for c in explained("attention.bin --roofline")["calls"] + plain["calls"]:
+# Updates take the tiles of products of few rows, and move more than these.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "tiles.fbs", "--batch", "8", "--optimizer", "adam"],
+               check=True)
+expect("compile tiles.fbs -o tiles.bin", 0, lambda text: "", None)
+tiles = explained("tiles.bin --roofline")["calls"]
+moved = max(c["bytes"] for c in tiles)
+expect.check(f"{moved} bytes: the update of 784 x 512 numbers with two moments moves them there and back",
+             6 * 784 * 512 * 4 <= moved < 7 * 784 * 512 * 4)
+for c in explained("attention.bin --roofline")["calls"] + plain["calls"] + tiles:
     expect.check(f"{c}: a prediction is no faster than the limit", c["limit_ns"] <= c["predicted_ns"] * 1.001 + 1)
 # One block adds up the losses of up to 128 K rows, whatever else a GPU has; simulate says the same.
 write("rows.mlir", """module {
@@ -443,7 +451,8 @@ expect("explain roof.bin --trace roof.json", 2, lambda text: ""
        if "--trace goes with --roofline" in text else text, "")
 expect("explain roof.bin --cluster h100", 2, lambda text: ""
        if "--cluster goes with a model, or with --roofline" in text else text, "")
-for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir", "attention.bin"):
+for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir", "attention.bin",
+             "tiles.fbs", "tiles.bin"):
     os.unlink(name)
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
