@@ -3,6 +3,7 @@
 several sizes and on several ranks; what msc cannot translate PyTorch does, after a warning that names it."""
 
 import copy
+import logging
 import os
 import subprocess
 import sys
@@ -191,6 +192,27 @@ print([g for g in graphs if any(n.target is torch.ops.aten.tanh.default for n in
     assert done.stdout.split() == ["[]", "[]"], done.stdout + done.stderr[-2000:]
 
 
+def texts_for_logs():
+    """PyTorch writes texts of its graphs for its logs, and only then."""
+    log = logging.getLogger("torch._functorch._aot_autograd.graph_compile.__aot_joint_graph")
+    written, own = [], torch.fx.GraphModule.print_readable
+
+    def print_readable(module, *words, **named):
+        written.append(module)
+        return own(module, *words, **named)
+
+    torch.fx.GraphModule.print_readable = print_readable
+    try:
+        for level in (logging.WARNING, logging.INFO, logging.WARNING):
+            log.setLevel(level)
+            written.clear()
+            torch._dynamo.reset()
+            torch.compile(nn.Linear(4, 4), backend="msc")(torch.randn(2, 4)).sum().backward()
+            assert bool(written) == (level == logging.INFO), f"{len(written)} texts at level {level}"
+    finally:
+        torch.fx.GraphModule.print_readable = own
+
+
 def several_ranks():
     """Graphs that ranks share, in the forward and the backward; keys of whole steps are refused."""
     torch._dynamo.reset()
@@ -309,6 +331,7 @@ def main():
     inference()
     kept_for_backward()
     without_inductor()
+    texts_for_logs()
     several_ranks()
     fallbacks()
     dropout_is_drawn()

@@ -6,6 +6,8 @@ msc.train_step compiles whole steps, optimizer included, and is faster."""
 
 import contextlib
 import dataclasses
+import importlib
+import logging
 import warnings
 
 import torch
@@ -34,6 +36,7 @@ from msc.pytorch.results import Results
 
 _WORKSPACE = Workspace()  # of all graphs: one after another
 _OF_STEPS = ("micro_size", "micro_batch_interleaved", "pipeline_stages", "zero", "gradients_mean", "loss_scale")
+_LOGGED = {"_log_joint_graph": None, "_log_fw_bw_graphs": (None, None)}  # what PyTorch logs by; results without logs
 _CHEAP = {torch.ops.aten.native_layer_norm}  # to compute again, beside those that PyTorch knows
 
 
@@ -198,6 +201,28 @@ def _split(joint, inputs, **words):
         return partitioners.min_cut_rematerialization_partition(joint, inputs, **words)
 
 
+@contextlib.contextmanager
+def _only_wanted_texts():
+    """Lets PyTorch's autograd write no texts of its graphs where no log wants them: they take a twenty-fifth of the
+    first step of a small transformer."""
+    try:
+        logs = importlib.import_module("torch._functorch._aot_autograd.graph_compile")
+        own = {n: getattr(logs, n) for n in _LOGGED}
+        wanted = any(log.isEnabledFor(logging.INFO) for log in (logs.aot_joint_log, logs.aot_graphs_log))
+    except (ImportError, AttributeError):  # another PyTorch
+        own, wanted = {}, True
+    if wanted or logging.getLogger("torch.__trace").handlers:
+        yield
+        return
+    for name, result in _LOGGED.items():
+        setattr(logs, name, lambda *_, result=result, **__: result)
+    try:
+        yield
+    finally:
+        for name, function in own.items():
+            setattr(logs, name, function)
+
+
 def _through_autograd(module, example_inputs, compiler):
     """PyTorch's autograd, and what the compiler makes of the graphs that it gives.  aot_autograd, which does the same,
     would first import PyTorch's own compiler for its logs."""
@@ -208,7 +233,8 @@ def _through_autograd(module, example_inputs, compiler):
     def backward(*inputs):
         return disable(disable(compiler)(*inputs))
 
-    return disable(aot_module_simplified(module, example_inputs, **parts, bw_compiler=backward))
+    with _only_wanted_texts():
+        return disable(aot_module_simplified(module, example_inputs, **parts, bw_compiler=backward))
 
 
 @uncollected()
