@@ -16,7 +16,9 @@ from program import call, losses_and_weights, settings
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
 FACTOR = 0
-WIDE = 512, (256, 512, 256, 11), 1024, 12  # blocks of 32 terms and more, which AMX multiplies; batches are cut
+# batch, sizes, samples and steps of networks that AMX multiplies: blocks of 32 terms and more; batches are cut.  In the
+# second no block fills its last chunk, row group or panel
+WIDE = (512, (256, 512, 256, 11), 1024, 12), (1000, (300, 257, 65, 11), 2000, 8)
 BY_TILES = "compute_type=bf16", "f32_products=bf16_x6"
 
 # mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the
@@ -257,19 +259,19 @@ def main():
         jobs += [(cut, 1, ["search_mode=dynamic_programming"], ["--cluster", cluster]) for cut in CUTS[1:] + FREE
                  for cluster in ("cpu", "two_levels.json")]
         compare(jobs, losses, weights)
-        BATCH, SIZES, SAMPLES, STEPS = WIDE
-        write_samples(rng)
-        for key in BY_TILES:
-            losses, weights = train(0, *CUTS[0], 1, [key])
-            assert len(set(losses)) > STEPS / 2, losses
-            compare([(cut, threads, [key]) for cut in (CUTS[0], CUTS[1], CUTS[3]) for threads in (1, 2)], losses,
-                    weights)
+        for BATCH, SIZES, SAMPLES, STEPS in WIDE:
+            write_samples(rng)
+            for key in BY_TILES:
+                losses, weights = train(0, *CUTS[0], 1, [key])
+                assert len(set(losses)) > STEPS / 2, losses
+                compare([(cut, threads, [key]) for cut in (CUTS[0], CUTS[1], CUTS[3]) for threads in (1, 2)], losses,
+                        weights)
         check_networks(rng)
         check_recurrent(rng)
         check_odd_batches(rng)
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
-            f"losses and the weights have the same bits; in bf16, and in parts of it, 3 layouts; "
+            f"losses and the weights have the same bits; in bf16, and in parts of it, {len(WIDE)} networks, 3 layouts; "
             f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways; {len(ODD_BATCHES)} batches of other sizes, "
             f"scaled too"
         )
