@@ -154,6 +154,14 @@ def _transformers(name, attention):
             linear_value_head_dim=8,
         )
         return _language_model(tr.Qwen3NextForCausalLM, config)
+    if name == "rwkv":  # a recurrence whose state is a quotient of sums of exponentials
+        widths = dict(hidden_size=WIDTH, attention_hidden_size=WIDTH)
+        config = tr.RwkvConfig(vocab_size=WORDS, num_hidden_layers=LAYERS, **widths)
+        return _language_model(tr.RwkvForCausalLM, config)
+    if name == "mamba2":  # its scan in chunks, as products
+        words = dict(num_heads=4, head_dim=16, n_groups=1, state_size=8, chunk_size=8)
+        config = tr.Mamba2Config(vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=LAYERS, **words)
+        return _language_model(tr.Mamba2ForCausalLM, config)
     if name == "led":
         config = tr.LEDConfig(
             vocab_size=WORDS,
@@ -236,7 +244,7 @@ TRANSFORMERS = [
     for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
     for a in ("eager", "sdpa")
 ] + ["mamba", "bloom", "gemma2", "llama4", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet", "fnet"]
-TRANSFORMERS += ["mobilebert", "minimax", "qwen3_next", "led"]
+TRANSFORMERS += ["mobilebert", "minimax", "qwen3_next", "led", "rwkv", "mamba2"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
 VISION += ["regions"]
 TIMM = {
